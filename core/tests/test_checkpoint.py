@@ -16,6 +16,7 @@ from penstock import BadConfigurationError, FatalError
 from penstock._commit import run_task
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, query_id_of, remember_sink, take_over
+from penstock.checkpoint._stored import read_sink, store_sink
 from penstock.retry import NO_RETRIES
 from penstock.sink import WriterContext
 from penstock.spark._known_query import _known, known_query
@@ -140,3 +141,29 @@ def test_rows_for_a_former_target_are_finished_as_the_error_says(tmp_path):
     (finished,) = take_over(str(checkpoint))
     assert finished.published and [*(tmp_path / "before").rglob("part*")] != []
     assert start("after").plan().planned.batch_id == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now"),
+    [
+        ("cassandra", {"keyspace": "k", "table": "t", "ttl": "5"}, {"keyspace": "k", "table": "t", "ttlColumn": "x"}),
+        ("filesystem", {"path": "/a", "bucketPattern": "yyyy"}, {"path": "/a", "partitionColumns": "x"}),
+        ("filesystem", {"path": "/a", "partitionBy": "y"}, {"path": "/a", "partitionBy": "x"}),
+        ("filesystem", {"path": "/a", "partitionColumns": "y"}, {"path": "/a", "bucketAssigner": "basePath"}),
+        ("pravega", {"stream": "s/t", "user": "u", "password": "p"}, {"stream": "s/t", "token": "x"}),
+    ],
+)
+def test_options_that_are_given_now_replace_stored_ones_that_they_exclude(tmp_path, name, before, now):
+    declared = find_connector(name).load().sink_options
+    path, schema = f"{tmp_path}/sink.json", pa.schema([("x", pa.int64())])
+    store_sink(LocalStorage(), path, name, declared.parse(before, owner="t"), schema)
+    stored = read_sink(LocalStorage(), path, now).options
+    assert stored.texts(secrets=True) == declared.parse(now, owner="t").texts(secrets=True)
+
+
+def test_a_secret_that_is_not_given_again_is_asked_for(tmp_path):
+    declared, path = find_connector("pravega").load().sink_options, f"{tmp_path}/sink.json"
+    given = declared.parse({"stream": "s/t", "user": "u", "password": "p"}, owner="t")
+    store_sink(LocalStorage(), path, "pravega", given, pa.schema([]))
+    with pytest.raises(BadConfigurationError, match="option 'user' needs the option 'password'"):
+        read_sink(LocalStorage(), path, {})

@@ -76,6 +76,47 @@ def test_the_letter_column_may_have_another_name(name):
     assert made(name, schema, badRecordColumn="bad", **to_folder(Path("letters"))).members[""].schema.names == ["value"]
 
 
+@pytest.mark.parametrize(
+    ("name", "of_rows", "of_letters", "left"),
+    [
+        ("cassandra", {"retryTimeout": "5m"}, {"retryFor": "1m"}, {"retryTimeout": "1m"}),
+        ("cassandra", {"tls": "true", "tls.certFile": "c", "tls.keyFile": "k"}, {"tls": "false"}, {"tls": "false"}),
+        ("cassandra", {"user": "u", "password": "p"}, {"authProvider": "a:B"}, {"authProvider": "a:B"}),
+        ("cassandra", {"authProvider": "a:B", "authProvider.config": "x=1"}, {"user": "u"}, {"user": "u"}),
+        ("pravega", {"user": "u", "password": "p"}, {"token": "t"}, {"token": "t"}),
+        (
+            "pravega",
+            {"user": "u", "password": "p"},
+            {"credentials.username": "v", "credentials.password": "q"},
+            {"user": "v", "password": "q"},
+        ),
+        ("kafka", {"kafka.compression.type": "zstd"}, {"kafka.compression.codec": "none"}, {}),
+        ("kafka", {"kafka.sasl.username": "u", "kafka.sasl.password": "p"}, {"kafka.sasl.jaas.config": "x"}, {}),
+        ("kafka", {"kafka.sasl.jaas.config": "x"}, {"kafka.sasl.username": "u", "kafka.sasl.password": "p"}, {}),
+        ("kafka", {"kafka.ssl.truststore.location": "a"}, {"kafka.ssl.ca.location": "b"}, {}),
+        ("filesystem", {"azure.sas": "s"}, {"azure.key": "k"}, {"azure.key": "k"}),
+        ("filesystem", {"s3.key": "k", "s3.secret": "s"}, {"s3.region": "r"}, {"s3.region": "r"}),
+    ],
+)
+def test_what_is_said_of_letters_replaces_what_it_does_not_go_with(name, of_rows, of_letters, left):
+    connector = find_connector(name).load()
+    asked = {f"deadLetters.{one}": text for one, text in {PLACES[name]: "bad", **of_letters}.items()}
+    options = {**GIVEN[name], **of_rows, "deadLetters.format": name, **asked}
+    _, values = parse_letters(connector, connector.sink_options.parse(options, owner="sink"))
+    texts = values.texts(secrets=True)
+    assert (left or of_letters).items() <= texts.items()
+    kept = {"s3.key", "s3.secret"}
+    assert not (of_rows.keys() - (left or of_letters).keys() - kept) & texts.keys()
+    assert kept & of_rows.keys() <= texts.keys()
+
+
+def test_tables_of_one_name_are_two_in_two_keyspaces():
+    into = {"deadLetters__format": "cassandra", "deadLetters__table": "rows"}
+    assert "letters" in made("cassandra", **into, deadLetters__keyspace="other").members
+    with pytest.raises(BadConfigurationError, match="is that of the rows, rows: dead letters need a place of"):
+        made("cassandra", **into, deadLetters__keyspace="k")
+
+
 @pytest.mark.parametrize("name", GIVEN)
 def test_letters_in_the_same_system_are_reached_as_the_rows_are(name):
     connector = find_connector(name).load()

@@ -7,7 +7,13 @@ import pytest
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
-from penstock.serialization.formats import FormatSettings, format_options
+from penstock.serialization.formats import (
+    FORMAT_OPTIONS,
+    FormatSettings,
+    create_decoder,
+    create_encoder,
+    format_options,
+)
 
 READING, WRITING = OptionSet(format_options("value", reading=True)), OptionSet(format_options("value", reading=False))
 SECRET = "basic.auth.user.info bearer.auth.token basicAuthUserInfo ssl.key.password registry.apiKey another"
@@ -84,3 +90,57 @@ def test_a_subject_is_named_by_the_topic_where_the_format_knows_it(monkeypatch):
 def test_what_does_not_go_together(declared, given, words):
     with pytest.raises(BadConfigurationError, match=words):
         made(declared, **given)
+
+
+A_RECORD = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "long"]}]}'
+STRUCT = pa.struct([("a", pa.int64())])
+REGISTRY = {"schema.registry.url": "http://localhost:1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "basic.auth.user.info",
+            "ssl.ca.location",
+            "ssl.certificate.location",
+            "ssl.key.location",
+            "ssl.key.password",
+        ),
+        *("request.timeout", "max.retries", "subject"),
+    ],
+)
+@pytest.mark.parametrize("make", [create_decoder, create_encoder])
+def test_what_is_for_a_registry_needs_one(make, name):
+    with pytest.raises(BadConfigurationError, match=rf"option '{name}' takes effect only with 'schema.registry.url'"):
+        make("json", {name: "7"}, STRUCT)
+    FORMAT_OPTIONS["json"].parse({name: "7", **REGISTRY}, owner="t")
+
+
+def test_credentials_are_not_those_of_glue():
+    with pytest.raises(BadConfigurationError, match=r"takes effect only with schema.registry.type other than glue"):
+        FORMAT_OPTIONS["json"].parse(
+            {"basic.auth.user.info": "a:b", "schema.registry.type": "glue", **REGISTRY}, owner="t"
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "format_", "name", "value", "why"),
+    [
+        (create_decoder, "json", "ignoreNullFields", "false", "it takes effect only in writing, and this is reading"),
+        (create_decoder, "json", "auto.register.schemas", "false", "it takes effect only in writing"),
+        (create_decoder, "json", "use.latest.version", "true", "it takes effect only in writing"),
+        (create_decoder, "avro", "recordName", "x", "it takes effect only in writing"),
+        (create_decoder, "avro", "recordNamespace", "x", "it takes effect only in writing"),
+        (create_encoder, "json", "timeZone", "Europe/Rome", "it takes effect only in reading, and this is writing"),
+        (create_encoder, "json", "auto.register.schemas", "false", "it takes effect only with 'schema.registry.url'"),
+        (create_encoder, "json", "subject.name.strategy", "record", "it takes effect only with 'schema.registry.url'"),
+        (create_encoder, "avro", "readerSchema", A_RECORD, "it takes effect only in reading"),
+        (create_encoder, "avro", "recordName", "x", "it has no effect with 'schema'"),
+    ],
+)
+def test_what_a_format_can_not_use_is_ignored_with_a_warning(caplog, monkeypatch, make, format_, name, value, why):
+    monkeypatch.setattr("penstock.options._set._warned", set())
+    schema = {"schema": A_RECORD} if format_ == "avro" else {}
+    make(format_, {name: value, **schema}, STRUCT)
+    assert f"format {format_} ignores '{name}': {why}" in caplog.text

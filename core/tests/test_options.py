@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
 from penstock import BadConfigurationError
-from penstock.options import Option, OptionSet, parse_bytes, parse_duration_ms
+from penstock.options import Option, OptionSet, parse_bytes, parse_duration_ms, unless, when
 
 DECLARED = OptionSet(
     [
@@ -155,3 +158,50 @@ def test_every_unit_of_a_duration(units, ms):
 def test_declared_twice():
     with pytest.raises(ValueError, match="twice"):
         OptionSet([Option("a", ""), Option("A", "")])
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "8eib", "8192 pb", str(1 << 63), "8388608t"])
+def test_sizes_that_nothing_can_count(text):
+    with pytest.raises(BadConfigurationError, match=r"option 'maxSplitBytes': .* is not a size"):
+        parse(path="a", maxSplitBytes=text)
+
+
+def test_the_largest_size_is_exact():
+    assert parse_bytes(str((1 << 63) - 1)) == (1 << 63) - 1
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 30 + "d", "9223372036854775807", "200000 weeks"])
+def test_durations_without_an_end_can_be_waited_for(text):
+    ms = parse_duration_ms(text)
+    assert ms == parse_duration_ms("36525d")
+    assert ms / 1000 < threading.TIMEOUT_MAX
+    with socket.socket() as one:
+        one.settimeout(ms / 1000)
+
+
+@pytest.mark.parametrize("text", [str(1 << 63), str(-(1 << 63) - 1), "9" * 30])
+def test_whole_numbers_have_64_bits(text):
+    with pytest.raises(BadConfigurationError, match=r"option 'n': .* is not a whole number of at most 64 bits"):
+        OptionSet([Option("n", "N", kind="int")]).parse({"n": text}, owner="t")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_a_blank_value_is_not_what_an_option_needs(blank):
+    declared = OptionSet(
+        [
+            Option("path", "Where", required=True),
+            Option("n", "N", required_with=(unless("query"),)),
+            Option("query", "Q"),
+        ]
+    )
+    with pytest.raises(BadConfigurationError, match="t needs the option 'path': Where"):
+        declared.parse({"path": blank, "n": "1"}, owner="t")
+    with pytest.raises(BadConfigurationError, match="t needs the option 'n' or 'query'"):
+        declared.parse({"path": "a", "n": blank}, owner="t")
+
+
+def test_nothing_is_a_value_that_an_option_needs():
+    declared = OptionSet(
+        [Option("a", "A", kind="bool", default="false"), Option("n", "N", kind="duration", required_with=(when("a"),))]
+    )
+    assert declared.parse({"a": "true", "n": "0"}, owner="t")["n"] == 0

@@ -18,7 +18,7 @@ from penstock import BadConfigurationError, FatalError
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.connector import Capability, Connector
-from penstock.options import Option, OptionSet, held_by_checkpoint
+from penstock.options import Option, OptionSet, held_by_checkpoint, when
 from penstock.options import _set as option_set
 from penstock.source import SplitEnumerator
 from penstock.source.log import Earliest, LogPartition, LogState, SpecificOffsets
@@ -128,6 +128,54 @@ def test_long_values_are_shortened_and_still_compared(said):
     assert after(first, start="x" * 10_000 + "2") == first
     (message,) = said()
     assert len(message) < 500 and message.count("(sha256 ") == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_same"),
+    [
+        ("name = 'a  b'", "name = 'a b'", False),
+        ('"a  b" = 1', '"a b" = 1', False),
+        ("name =  'a  b' ", "name = 'a  b'", True),
+        ('{"t":{"0":1},"u":2}', '{"u": 2, "t": {"0": 1}}', True),
+        ('{"t":{"0":1}}', '{"t":{"0":2}}', False),
+        ("", None, True),
+        (None, " ", True),
+    ],
+)
+def test_texts_are_compared_by_what_they_say(before, now, is_same):
+    declared = OptionSet([Option("query", "Refused", at_restart="refused")])
+    first, second = (
+        declared.parse({} if text is None else {"query": text}, owner="source t") for text in (before, now)
+    )
+    held = held_by_checkpoint(first, None, owner="source t")
+    if is_same:
+        held_by_checkpoint(second, held, owner="source t")
+        return
+    with pytest.raises(BadConfigurationError, match="a query can't continue with another value"):
+        held_by_checkpoint(second, held, owner="source t")
+
+
+def test_an_option_that_takes_the_value_of_another_one_is_compared_with_it():
+    declared = OptionSet(
+        [
+            Option("place", "Takes effect"),
+            Option("notes", "Refused", default_from="place", needs=(when("log"),), at_restart="refused"),
+            Option("log", "Takes effect", "bool", "false"),
+        ]
+    )
+
+    def run(before, **given):
+        values = declared.parse(given, owner="sink t")
+        held_by_checkpoint(values, before, owner="sink t")
+        return values.texts(secrets=False)
+
+    first = run(None, place="a", log="true")
+    with pytest.raises(BadConfigurationError, match="option 'notes' was 'a' before and is 'b' now"):
+        run(first, place="b", log="true")
+    moved = run(first, place="b", notes="a", log="true")
+    run(moved, place="a", log="true")
+    without = run(first, place="b")
+    run(without, place="c", log="true")
 
 
 def test_what_an_earlier_release_allowed_is_compared_as_text():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock._plugins import installed_connectors
 from penstock.cli._check import check_pipeline
 from penstock.cli._ddl import check_ddl
 from penstock.cli._pipeline import read_pipeline
@@ -177,6 +178,28 @@ def test_a_list_of_paths_becomes_the_options_json(tmp_path):
     pipeline = read_pipeline(write(tmp_path, text), {}).pipeline
     assert pipeline is not None
     assert json.loads(pipeline.sources[0].options["paths"]) == [f"{tmp_path}/a", "s3://b/c"]
+
+
+@pytest.mark.parametrize("text", ['["a", "s3://b/c"]', "[1]", "nonsense"])
+def test_paths_written_as_json_are_relative_to_the_file_too(tmp_path, text):
+    pipeline = read_pipeline(write(tmp_path, GOOD.replace("path: in/", f"paths: '{text}'"))).pipeline
+    expected = json.dumps([f"{tmp_path}/a", "s3://b/c"]) if "s3" in text else text
+    assert pipeline.sources[0].options["paths"] == expected
+
+
+def test_every_path_that_a_connector_declares_is_relative_to_the_file(tmp_path):
+    declared = {
+        name
+        for one in installed_connectors()
+        for side, options in (("source", one.load().source_options), ("sink", one.load().sink_options))
+        for option in options or ()
+        if option.kind == "path"
+        for name in (option.name, *([f"deadLetters.{option.name}"] if side == "sink" else []))
+    }
+    assert {"schemaLocation", "deadLetters.path"} <= declared
+    text = GOOD.replace("path: in/", ", ".join(f"{name}: some/where" for name in sorted(declared)).join("{}"))
+    source = read_pipeline(write(tmp_path, text.replace("    header: true\n", ""))).pipeline.sources[0]
+    assert source.options == dict.fromkeys(declared, f"{tmp_path}/some/where")
 
 
 def test_reprs_hold_no_option_values(tmp_path):

@@ -76,3 +76,12 @@ def test_former_names_are_accepted(caplog):
     values = CassandraConnector.source_options.parse({**TABLE, "retryFor": "7s"}, owner="source")
     assert values["retryTimeout"] == 7000
     assert "option 'retryFor' is called 'retryTimeout' now" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("declared", "name", "most"), [(SINK_OPTIONS, "ttl", 630_720_000), (SOURCE_OPTIONS, "pageRows", (1 << 31) - 1)]
+)
+def test_what_the_server_would_refuse_is_refused_before(declared, name, most):
+    assert declared.parse({**TABLE, name: str(most)}, owner="t")[name] == most
+    with pytest.raises(BadConfigurationError, match=f"option '{name}': '{most + 1}' is above the largest value {most}"):
+        declared.parse({**TABLE, name: str(most + 1)}, owner="t")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 UTC = timezone.utc
 TWO = [("id", pa.int64()), ("s", pa.string())]
@@ -222,3 +223,26 @@ def test_nested_columns_are_refused(source_harness, tmp_path):
         source.validate_schema(pa.schema([("l", pa.list_(pa.int64()))]))
     with pytest.raises(BadConfigurationError, match="_corrupt_record for bad rows must be a string"):
         source.validate_schema(pa.schema([("_corrupt_record", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"lineSep": ","}, "lineSep"),
+        ({"lineSep": "||", "sep": "|"}, "lineSep"),
+        ({"lineSep": '"\n'}, "lineSep"),
+        ({"comment": ","}, "comment"),
+        ({"comment": "'", "quote": "'"}, "comment"),
+    ],
+)
+def test_characters_that_would_mean_two_things_are_refused(given, option):
+    sides = [(SOURCE_OPTIONS, SourceOptions), (SINK_OPTIONS, SinkOptions)]
+    for declared, made in sides[: 1 if option == "comment" else 2]:
+        values = declared.parse({"path": "a", "format": "csv", **given}, owner="t")
+        with pytest.raises(BadConfigurationError, match=f"option '{option}': "):
+            made.from_values(values)
+
+
+def test_lines_of_other_formats_may_end_with_a_comma():
+    values = SOURCE_OPTIONS.parse({"path": "a", "format": "text", "lineSep": ","}, owner="t")
+    assert SourceOptions.from_values(values).format.line_sep == ","

@@ -49,6 +49,9 @@ def test_every_option_arrives():
         ({}, "120000", "90000"),
         ({"retryTimeout": "80s"}, "80000", "80000"),
         ({"retryTimeout": "10m"}, "600000", "90000"),
+        # librdkafka would take the last 32 bits: a ms, here.
+        ({"retryTimeout": "4294967297"}, "2147483647", "90000"),
+        ({"retryTimeout": "30d"}, "2147483647", "90000"),
         ({"retryTimeout": "1s"}, "30000", "30000"),  # one request may take as long
         ({"retryTimeout": "0", "kafka.request.timeout.ms": "4000"}, "4000", "4000"),
         ({"kafka.delivery.timeout.ms": "7000"}, "7000", "7000"),

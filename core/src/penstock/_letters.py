@@ -72,7 +72,8 @@ def parse_letters(connector: Connector, options: OptionValues) -> tuple[Destinat
     if destination is None:
         return None
     given = _without_prefix(options.texts(secrets=True))
-    return destination, _parsed(destination, {**_taken_over(connector, options, destination, given), **given})
+    taken = _taken_over(connector, options, destination, given)
+    return destination, _parsed(destination, destination.options.completed(given, taken))
 
 
 def letters_of(given: Mapping[str, str]) -> tuple[Destination, OptionValues] | None:
@@ -113,8 +114,7 @@ def _prefixed_name(name: str) -> str:
 def _taken_over(
     connector: Connector, options: OptionValues, destination: Destination, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns what holds for letters as it does for rows, unless the user says something else."""
-    names = {name.lower() for name in given}
+    """Returns what holds for letters as it does for rows, as far as the user says nothing else."""
     taken: dict[str, str] = {}
     rows = options.texts(secrets=True)
     if isinstance(connector, type(destination.connector)) and not _goes_elsewhere(destination.form, options, given):
@@ -129,7 +129,7 @@ def _taken_over(
     wanted = "exactly-once" if commits and Capability.EXACTLY_ONCE in connector.capabilities else "at-least-once"
     if delivery is not None and wanted in delivery.choices:
         taken["delivery"] = wanted
-    return {name: text for name, text in taken.items() if name.lower() not in names}
+    return taken
 
 
 def _goes_elsewhere(form: LetterForm, options: OptionValues, given: Mapping[str, str]) -> bool:
@@ -201,7 +201,7 @@ def _check_place(
     place = destination.form.place
     if not place or not isinstance(connector, type(destination.connector)):
         return
-    shared = (place, *destination.form.address)
+    shared = {place, *destination.form.address, *destination.connector.target_options}
     if options[place] is not None and all(options.get(name) == letter_options.get(name) for name in shared):
         raise BadConfigurationError(
             f"option '{DEAD_LETTER_PREFIX}{place}' is that of the rows, {options[place]}: dead letters need a place of "

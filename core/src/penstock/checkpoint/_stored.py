@@ -112,7 +112,8 @@ class StoredSink:
 
 
 def read_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> StoredSink:
-    """Returns the inverse of :func:`store_sink`. ``options`` adds what was secret, and replaces the rest.
+    """Returns the inverse of :func:`store_sink`. ``options`` adds what was secret, and replaces the rest: what it does
+    not go with is left out.
 
     Raises FileNotFoundError, and BadConfigurationError if there is no such connector any more.
     """
@@ -121,8 +122,7 @@ def read_sink(storage: Storage, path: str, options: Mapping[str, str] | None) ->
     connector: Connector = find_connector(name).load()
     if connector.sink_options is None:
         raise BadConfigurationError(f"{where}: connector '{name}' has no sink any more")
-    lower = {one.lower() for one in given}
-    texts = {one: text for one, text in options_of_run.items() if one.lower() not in lower} | given
+    texts = connector.sink_options.completed(given, options_of_run)
     return StoredSink(name, connector, connector.sink_options.parse(texts, owner=f"sink penstock.{name}"), schema)
 
 

@@ -55,8 +55,10 @@ __all__ = [
 
 _READS = ("stream", "batch")
 _MODES = ("append", "update", "complete")
-#: Options that hold a path, for Spark's formats and Penstock's.
-_PATH_OPTIONS = ("path", "sourcearchivedir")
+#: Options that hold a path, for Spark's formats and Penstock's; a test compares them with what connectors declare.
+_PATH_OPTIONS = frozenset(
+    ("path", "sourcearchivedir", "basepath", "checkpointlocation", "schemalocation", "deadletters.path")
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -329,14 +331,24 @@ class _Reader:
         for name, text in options.items():
             if name.lower() in _PATH_OPTIONS:
                 options[name] = self._resolve(text)
-            elif name.lower() == "paths" and places[name][0][1].is_list:
-                options[name] = json.dumps([self._resolve(path) for path in json.loads(text)])
+            elif name.lower() == "paths":
+                options[name] = self._resolve_all(text)
         name_of_format = keys["format"].text() if "format" in keys else None
         if name_of_format is None:
             return None
         return Endpoint(
             name_of_format, options, at, keys["format"], {name: place for name, (place, _) in places.items()}
         )
+
+    def _resolve_all(self, text: str) -> str:
+        """Returns a JSON list of paths, each resolved; of another text its connector says what is wrong with it."""
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            return text
+        if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
+            return text
+        return json.dumps([self._resolve(path) for path in listed])
 
     def _python(self, at: Located) -> PythonEntry | None:
         text = at.text()

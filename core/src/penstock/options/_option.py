@@ -13,8 +13,15 @@ from penstock.options._units import PARSERS, Kind
 
 __all__ = ["AtRestart", "Mode", "Option", "connecting", "nearest_hint"]
 
-#: How rows are read or written: once, or batch after batch.
-Mode = Literal["batch", "stream"]
+#: How rows are read or written: once, or batch after batch. Of a record format: which of the two it does.
+Mode = Literal["batch", "stream", "reading", "writing"]
+
+_ONLY_IN: dict[Mode, str] = {
+    "batch": "Batches only",
+    "stream": "Streams only",
+    "reading": "Reading only",
+    "writing": "Writing only",
+}
 
 #: What happens to another value when a query continues from its checkpoint.
 AtRestart = Literal["takes effect", "kept", "kept once set", "refused"]
@@ -32,6 +39,7 @@ class Option:
 
     ``name`` is matched without regard to case, as Spark does; a name that ends in ``.*`` takes every option with that
     prefix. ``default`` is written as a user would write it; ``None`` means unset.
+    ``default_from`` names the option whose value holds where this one is unset: at a restart, that one counts.
 
     Which values it takes: ``kind``, ``choices``, ``minimum`` and ``maximum`` (of bytes, ms and numbers), and
     ``check``, a function that gets the parsed value and raises ValueError with what it should have been: "a time
@@ -40,7 +48,8 @@ class Option:
 
     What it needs of the others: ``required``, or ``required_with`` (it must be given if all conditions hold). ``needs``
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
-    (conditions that must not hold) and ``only_in`` (a batch, or a stream) refuse an option that can't take effect;
+    (conditions that must not hold) and ``only_in`` (a batch, or a stream; of a record
+    format, reading or writing) refuse an option that can't take effect;
     with ``tolerated`` it is ignored with a warning. ``advice`` ends the refusal: "write it into the statement".
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
@@ -56,8 +65,9 @@ class Option:
     commits (one that does not has no place in the checkpoint): such an option can't be secret, nor a prefix.
 
     ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
-    which of the names it takes are secret (all of them, if ``secret``). ``credentials`` are the names of the options to
-    write what an address in the value must not hold: user and password.
+    which of the names it takes are secret (all of them, if ``secret``). ``meaning``, for a prefix, returns what such a
+    name sets: names that have some of it in common say the same thing in other words. ``credentials`` are the names of
+    the options to write what an address in the value must not hold: user and password.
     """
 
     name: str
@@ -85,6 +95,8 @@ class Option:
     former_choices: tuple[tuple[str, str], ...] = ()
     connects: bool = False
     at_restart: AtRestart = "takes effect"
+    meaning: Callable[[str], frozenset[str]] | None = None
+    default_from: str | None = None
 
     @property
     def is_prefix(self) -> bool:
@@ -163,7 +175,7 @@ class Option:
         if needs:
             said.append(f"Only with {' and '.join(needs)}")
         if self.only_in:
-            said.append("Streams only" if self.only_in == "stream" else "Batches only")
+            said.append(_ONLY_IN[self.only_in])
         if self.excludes:
             said.append(f"Not with {' or '.join(map(_code, self.excludes))}")
         if self.required_with:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options._option import Option
-from penstock.options._set import OptionValues, warn_once
+from penstock.options._set import OptionSet, OptionValues, warn_once
 
 __all__ = ["held_by_checkpoint"]
 
 #: Longer values are stored as their beginning and a hash.
 _LONGEST = 100
+_QUOTED_OR_BLANK = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
 
 
 def held_by_checkpoint(values: OptionValues, before: Mapping[str, str] | None, *, owner: str) -> dict[str, str] | None:
@@ -29,12 +33,19 @@ def held_by_checkpoint(values: OptionValues, before: Mapping[str, str] | None, *
     options = [option for option in values.declared if option.at_restart != "takes effect"]
     if not options:
         return None
-    texts = values.texts(secrets=False)
+    given = values.texts(secrets=False)
+    texts = _with_defaults(values.declared, given)
     now = {option.name: _shortened(texts[option.name]) for option in options if option.name in texts}
     if before is None:
         return now
-    held = {name: _shortened(text) for name, text in before.items()}
-    changed = [one for one in options if _value(one, held.get(one.name)) != _value(one, now.get(one.name))]
+    held = {name: _shortened(text) for name, text in _with_defaults(values.declared, before).items()}
+    # Where only one of the runs has such an option, and by itself, it counted in that one alone.
+    counted_once = (held.keys() ^ now.keys()) - before.keys() - given.keys()
+    changed = [
+        one
+        for one in options
+        if one.name not in counted_once and _value(one, held.get(one.name)) != _value(one, now.get(one.name))
+    ]
     for option in changed:
         if option.at_restart == "refused":
             raise BadConfigurationError(
@@ -54,6 +65,18 @@ def held_by_checkpoint(values: OptionValues, before: Mapping[str, str] | None, *
     return {**{n: text for n, text in now.items() if n not in names}, **{n: held[n] for n in names & held.keys()}}
 
 
+def _with_defaults(declared: OptionSet, texts: Mapping[str, str]) -> dict[str, str]:
+    """Returns the texts of a run with those of options that take the value of another one, where they count."""
+    found = dict(texts)
+    for option in declared:
+        other = option.default_from
+        if other is not None and option.name not in texts and other in texts:
+            with contextlib.suppress(BadConfigurationError):  # allowed by an earlier release
+                if declared.has_effect(option, texts):
+                    found[option.name] = texts[other]
+    return found
+
+
 def _shortened(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
@@ -69,7 +92,17 @@ def _value(option: Option, text: str | None) -> Any:
         value = option.parse(text)
     except BadConfigurationError:  # it was shortened, or allowed by an earlier release
         value = text
-    return " ".join(value.split()) if isinstance(value, str) else value
+    return _plain(value, option) if isinstance(value, str) else value
+
+
+def _plain(text: str, option: Option) -> Any:
+    """Returns what the text says, whatever the blanks: those between quotes count."""
+    text = text.strip()
+    if text[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    plain = _QUOTED_OR_BLANK.sub(lambda match: match[1] or " ", text)
+    return plain or option.default
 
 
 def _change(option: Option, before: Mapping[str, str], now: Mapping[str, str]) -> str:

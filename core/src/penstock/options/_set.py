@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,71 @@ class OptionSet(tuple[Option, ...]):
             return True
         return option.secret_names is not None and option.secret_names(name)
 
+    def has_effect(self, option: Option, texts: Mapping[str, str]) -> bool:
+        """Returns whether ``option`` counts with ``texts``, of which those that are none of the set do not count.
+
+        Raises BadConfigurationError for a text that can't be read.
+        """
+        return _why_without_effect(option, self._values(texts), None) is None
+
+    def completed(self, given: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+        """Returns ``given`` with those of ``more`` that go with it: what the user says in ``given`` takes precedence,
+        under whichever name.
+
+        Left out is what ``given`` sets in other words, what it excludes, and what has no effect with it. What ``more``
+        lacks by itself stays, to be reported.
+        """
+        rest = {name: text for name, text in more.items() if not any(self._say_the_same(name, one) for one in given)}
+        with contextlib.suppress(BadConfigurationError):  # found again, and reported, by those who parse the result
+            alone = self._values(more)
+            incomplete = {name for name in rest if self._lacks_another(name, alone)}
+            odd = list(rest)
+            while odd:
+                values = self._values({**rest, **given})
+                odd = [
+                    name
+                    for name in rest
+                    if self._is_excluded(name, values) or (name not in incomplete and self._lacks_another(name, values))
+                ]
+                for name in odd:
+                    del rest[name]
+        return {**rest, **given}
+
+    def _values(self, texts: Mapping[str, str]) -> OptionValues:
+        known = {self._declared_name(name): text for name, text in texts.items() if self.find(name) is not None}
+        return OptionValues(self, known)
+
+    def _declared_name(self, name: str) -> str:
+        option = self.find(name)
+        return name if option is None or option.is_prefix else option.name
+
+    def _say_the_same(self, name: str, other: str) -> bool:
+        option = self.find(name)
+        if option is None or not option.is_prefix or option.meaning is None:
+            return self._declared_name(name).lower() == self._declared_name(other).lower()
+        return self.find(other) is option and not option.meaning(name).isdisjoint(option.meaning(other))
+
+    def _is_excluded(self, name: str, values: OptionValues) -> bool:
+        option = self.find(name)
+        if option is None:
+            return False
+        others = (other for other in self if values.is_set(other.name))
+        return any(one.holds(values) for one in option.excludes) or any(
+            one.option == option.name and one.holds(values) for other in others for one in other.excludes
+        )
+
+    def _lacks_another(self, name: str, values: OptionValues) -> bool:
+        """Returns whether the option has no effect, or needs another one that is not there."""
+        option = self.find(name)
+        if option is None:
+            return False
+        return _why_without_effect(option, values, None) is not None or any(
+            any(one.option == option.name and not one.negated for one in other.required_with)
+            and any(_missing(other, values, ""))
+            for other in self
+            if not other.is_prefix
+        )
+
     def parse(
         self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
     ) -> OptionValues:
@@ -179,7 +245,7 @@ class OptionSet(tuple[Option, ...]):
                 given_as.setdefault(option.name, []).append(name)
             texts[key], written[key] = text, name
         for option in self:
-            if option.required and option.name not in texts:
+            if option.required and not texts.get(option.name, "").strip():
                 problems.append(OptionProblem(f"{owner} needs the option '{option.name}': {option.doc}"))
         if any(not problem.is_warning for problem in problems):
             return None, problems
@@ -269,7 +335,10 @@ def _is_off(option: Option, values: OptionValues) -> bool:
 
 def _missing(option: Option, values: OptionValues, owner: str) -> Iterator[OptionProblem]:
     conditions = option.required_with
-    if not conditions or values[option.name] not in (None, "") or not all(c.holds(values) for c in conditions):
+    if not conditions or not all(c.holds(values) for c in conditions):
+        return
+    value = values[option.name]
+    if value is not None and str(value).strip():
         return
     others = [condition.option for condition in conditions if condition.negated and not condition.values]
     if len(others) == len(conditions):
@@ -293,7 +362,8 @@ def _why_without_effect(
 ) -> _WithoutEffect | None:
     """``above``: options that need this one, whose own needs are being looked at."""
     if option.only_in and mode and mode != option.only_in:
-        reason = f"takes effect only in a {option.only_in}, and this is a {mode}"
+        a = "a " if mode in ("batch", "stream") else ""
+        reason = f"takes effect only in {a}{option.only_in}, and this is {a}{mode}"
         return _WithoutEffect(reason, "leave it out")
     for need in option.needs:
         either = need if isinstance(need, tuple) else (need,)

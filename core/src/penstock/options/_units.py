@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import reduce
 from importlib import import_module
 from typing import Any, Literal
@@ -20,8 +21,10 @@ _BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 <<
 _DURATION = {"ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
 _DURATION |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 _DURATION |= {"week": 604_800_000}
-#: Times are kept in microseconds, and these and sizes in 64 bits, by Spark and by the clients.
-_MOST = (1 << 63) - 1
+#: Of signed 64 bits, which is what Arrow, Spark and every wire format take.
+_LARGEST = (1 << 63) - 1
+#: 100 years, in which nothing ends. What waits takes no longer time: sockets and locks count ns in 64 bits.
+_FOREVER_MS = 36_525 * 86_400_000
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 
 
@@ -31,24 +34,26 @@ def parse_bytes(text: str) -> int:
     unit = match.group(2).lower() if match else None
     if match is None or unit not in _BYTES:
         raise ValueError("a size such as 128mb, 1g or 4096 (bytes)")
-    return _whole(float(match.group(1)) * _BYTES[unit], _MOST, "a size")
+    size = Decimal(match.group(1)) * _BYTES[unit]
+    if size > _LARGEST:
+        raise ValueError("a size that fits into 64 bits: write a smaller one")
+    return int(size)
 
 
 def parse_duration_ms(text: str) -> int:
-    """``"10 seconds"``, ``"1m"``, ``"500ms"``, ``"7d"`` → milliseconds; a bare number is ms. Raises ValueError."""
+    """``"10 seconds"``, ``"1m"``, ``"500ms"``, ``"7d"`` → milliseconds; a bare number is ms. Longer than 100 years is
+    100 years. Raises ValueError.
+    """
     match = _NUMBER_UNIT.match(text)
     if match is not None:
         unit = match.group(2).lower() or "ms"
         factor = _DURATION.get(unit) or _DURATION.get(unit.removesuffix("s"))
         if factor is not None:
-            return _whole(float(match.group(1)) * factor, _MOST // 1000, "a duration")
+            duration = Decimal(match.group(1)) * factor
+            if duration > _LARGEST:
+                raise ValueError("a duration that fits into 64 bits: write a smaller one")
+            return min(int(duration), _FOREVER_MS)
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
-
-
-def _whole(number: float, most: int, what: str) -> int:
-    if number > most:
-        raise ValueError(f"{what} that fits into 64 bits: write a smaller one")
-    return int(number)
 
 
 def load_object(owner: str, reference: str) -> Any:
@@ -101,9 +106,12 @@ def _parse_bool(text: str) -> bool:
 
 def _parse_number(kind: type, text: str) -> Any:
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
         raise ValueError("a whole number" if kind is int else "a number") from None
+    if kind is int and not -_LARGEST <= value <= _LARGEST:
+        raise ValueError("a whole number of at most 64 bits")
+    return value
 
 
 PARSERS: dict[Kind, Callable[[str], Any]] = {

@@ -8,6 +8,11 @@ from penstock.options import Option, OptionSet, common_option, connecting, unles
 
 __all__ = ["LOOKUP_OPTIONS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
 
+#: Numbers of rows are signed integers of 32 bits in the protocol.
+_MOST_IN_A_REQUEST = (1 << 31) - 1
+#: Cassandra's own: 20 years of 365 days.
+_LONGEST_TTL = 630_720_000
+
 _TLS = (when("tls"),)
 _NO_BUNDLE = (when("bundle"),)
 
@@ -141,7 +146,7 @@ SOURCE_OPTIONS = OptionSet(
             minimum=1024,
             excludes=(when("pageRows"),),
         ),
-        Option("pageRows", "Rows of a page, in place of pageBytes", kind="int", minimum=1),
+        Option("pageRows", "Rows of a page, in place of pageBytes", kind="int", minimum=1, maximum=_MOST_IN_A_REQUEST),
         Option(
             "maxInFlight",
             "Most pages that a task has requested or waits to process: each of another range of its split",
@@ -186,9 +191,10 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "ttl",
-            "Time to live of every row, in whole seconds; 0 is forever",
+            "Time to live of every row, in whole seconds, up to 20 years; 0 is forever",
             kind="int",
             minimum=0,
+            maximum=_LONGEST_TTL,
             excludes=(_STATEMENT,),
             advice=_INTO_THE_STATEMENT,
         ),
@@ -276,6 +282,7 @@ SINK_OPTIONS = OptionSet(
             "checkpointKeyspace",
             "Where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
             needs=(when("delivery", "write-ahead"),),
+            default_from="keyspace",
             at_restart="refused",
         ),
     )

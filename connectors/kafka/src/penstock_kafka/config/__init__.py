@@ -8,7 +8,7 @@ from penstock_kafka.config._delivery import (
     delivery_timeout_ms,
 )
 from penstock_kafka.config._files import files_of
-from penstock_kafka.config._librdkafka import canonical
+from penstock_kafka.config._librdkafka import canonical, meaning_of
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import hide, is_secret_setting
 from penstock_kafka.config._settings import ClientSettings
@@ -31,6 +31,7 @@ __all__ = [
     "files_of",
     "hide",
     "is_secret_setting",
+    "meaning_of",
     "report_without_effect",
     "sasl_pairs",
     "wrong",

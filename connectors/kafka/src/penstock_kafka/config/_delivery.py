@@ -11,6 +11,8 @@ __all__ = ["Delivery", "check_delivery", "check_transaction_timeout", "delivery_
 
 #: What both clients have as default.
 _REQUEST_TIMEOUT_MS = 30_000
+#: librdkafka takes 32 bits, 24.8 days, and of a larger number only the last 32.
+_LONGEST_DELIVERY_MS = (1 << 31) - 1
 
 #: The values of the option ``delivery``.
 Delivery = Literal["none", "at-least-once", "exactly-once"]
@@ -60,4 +62,5 @@ def delivery_timeout_ms(settings: ClientSettings, retry_timeout_ms: int) -> int:
     At least as long as one request may take, so that a slow broker is not mistaken for one that is away.
     """
     request = settings.librdkafka().get("request.timeout.ms", "")
-    return max(retry_timeout_ms, int(request) if request.isdigit() else _REQUEST_TIMEOUT_MS)
+    least = int(request) if request.isdigit() else _REQUEST_TIMEOUT_MS
+    return min(max(retry_timeout_ms, least), _LONGEST_DELIVERY_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["ALIASES", "PROPERTIES", "canonical"]
+__all__ = ["ALIASES", "PROPERTIES", "canonical", "meaning_of"]
 
 _EVERY_CLIENT = """
     allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
@@ -85,3 +85,18 @@ ALIASES: Mapping[str, str] = {
 def canonical(name: str) -> str:
     """Returns the one name that Penstock uses for a property."""
     return ALIASES.get(name, name)
+
+
+#: Settings of the Java client that say what others say, in librdkafka's spelling.
+_IN_OTHER_WORDS = {
+    "sasl.jaas.config": ("sasl.username", "sasl.password"),
+    **dict.fromkeys(
+        ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location", "ssl.ca.pem"), ("ssl.ca",)
+    ),
+}
+
+
+def meaning_of(name: str) -> frozenset[str]:
+    """Returns what the option ``kafka.…`` of that name sets. Two that have some of it in common can't go together."""
+    name = name.lower().removeprefix("kafka.")
+    return frozenset(_IN_OTHER_WORDS.get(name, (canonical(name),)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.options import Option, OptionSet, common_option, connecting, unless, when
 from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
-from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting
+from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting, meaning_of
 
 __all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
 
@@ -25,6 +25,7 @@ _CLIENT = connecting(
             "Settings of the Kafka client, in the Java client's spelling or librdkafka's, such as "
             "kafka.security.protocol",
             secret_names=is_secret_setting,
+            meaning=meaning_of,
             credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
         ),
         Option(

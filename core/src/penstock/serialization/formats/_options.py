@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.options import Option, OptionSet, when
+from typing import Any
+
+from penstock.options import Option, OptionSet, unless, when
 from penstock.serialization.values import check_zone
 
 __all__ = [
@@ -30,6 +32,10 @@ STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", defa
 
 _GLUE = when("schema.registry.type", "glue")
 _APICURIO = when("schema.registry.type", "apicurio")
+#: Whichever registry it is.
+_ASKED = ((when("schema.registry.url"), _GLUE),)
+#: AWS's own client knows the account and the certificates.
+_ASKED_BY_HTTP = (when("schema.registry.url"), unless("schema.registry.type", "glue"))
 _REGISTRY = (
     Option(
         "schema.registry.type",
@@ -64,14 +70,16 @@ _REGISTRY = (
         ("4", "8"),
         needs=(_APICURIO,),
     ),
-    Option("basic.auth.user.info", "user:password for the registry.", secret=True),
-    Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
-    Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
-    Option("ssl.key.location", "Key of the client certificate (PEM)."),
-    Option("ssl.key.password", "Password of that key.", secret=True),
-    Option("request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1),
-    Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0),
-    Option("subject", "Subject in the registry; unset, by the strategy."),
+    Option("basic.auth.user.info", "user:password for the registry.", secret=True, needs=_ASKED_BY_HTTP),
+    Option("ssl.ca.location", "File of CA certificates that the registry's is checked against.", needs=_ASKED_BY_HTTP),
+    Option("ssl.certificate.location", "Client certificate (PEM) for the registry.", needs=_ASKED_BY_HTTP),
+    Option("ssl.key.location", "Key of the client certificate (PEM).", needs=_ASKED_BY_HTTP),
+    Option("ssl.key.password", "Password of that key.", secret=True, needs=_ASKED_BY_HTTP),
+    Option(
+        "request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1, needs=_ASKED
+    ),
+    Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0, needs=_ASKED),
+    Option("subject", "Subject in the registry; unset, by the strategy.", needs=_ASKED),
     Option(
         "subject.name.strategy",
         "Subject if none is given: <topic>-value (or -key; with glue <topic>), the record's full name, or "
@@ -79,6 +87,8 @@ _REGISTRY = (
         "choice",
         "topic",
         ("topic", "record", "topic-record"),
+        needs=(*_ASKED, unless("subject")),
+        tolerated=True,
     ),
     Option("topic", "Topic, for the subject's name. Set by the connector."),
     Option(
@@ -92,8 +102,23 @@ _REGISTRY = (
 
 #: Of formats whose schemas are written to a registry.
 _WRITING = (
-    Option("auto.register.schemas", "Writing: register the schema; else it must be there.", "bool", "true"),
-    Option("use.latest.version", "Writing: with the subject's latest schema instead.", "bool", "false"),
+    Option(
+        "auto.register.schemas",
+        "Writing: register the schema; else it must be there.",
+        "bool",
+        "true",
+        needs=_ASKED,
+        only_in="writing",
+        tolerated=True,
+    ),
+    Option(
+        "use.latest.version",
+        "Writing: with the subject's latest schema instead.",
+        "bool",
+        "false",
+        only_in="writing",
+        tolerated=True,
+    ),
 )
 
 JSON_OPTIONS = OptionSet(
@@ -103,8 +128,17 @@ JSON_OPTIONS = OptionSet(
             "Reading: zone of timestamps that name none, for columns with a zone.",
             default="UTC",
             check=check_zone,
+            only_in="reading",
+            tolerated=True,
         ),
-        Option("ignoreNullFields", "Writing: leave out fields that are null.", "bool", "true"),
+        Option(
+            "ignoreNullFields",
+            "Writing: leave out fields that are null.",
+            "bool",
+            "true",
+            only_in="writing",
+            tolerated=True,
+        ),
         Option(
             "schema",
             "JSON schema. Reading: what the column is; unset, as declared, or the subject's latest. Writing with a "
@@ -115,6 +149,13 @@ JSON_OPTIONS = OptionSet(
     ]
 )
 
+#: Both sides of a pipeline may be given the same options: what one of them can't use is not refused.
+_DERIVED: dict[str, Any] = {
+    "needs": (unless("schema"), unless("use.latest.version")),
+    "only_in": "writing",
+    "tolerated": True,
+}
+
 AVRO_OPTIONS = OptionSet(
     [
         Option(
@@ -122,9 +163,14 @@ AVRO_OPTIONS = OptionSet(
             "Avro schema (JSON). Reading without a registry: what the records were written with, needed. Reading with "
             "one: what to read them as; unset, the subject's latest. Writing: unset, derived from the column.",
         ),
-        Option("readerSchema", "Reading without a registry: what to read the records as; unset, as written."),
-        Option("recordName", "Writing: name of a derived record schema.", default="topLevelRecord"),
-        Option("recordNamespace", "Writing: namespace of a derived record schema.", default=""),
+        Option(
+            "readerSchema",
+            "Reading without a registry: what to read the records as; unset, as written.",
+            only_in="reading",
+            tolerated=True,
+        ),
+        Option("recordName", "Writing: name of a derived record schema.", default="topLevelRecord", **_DERIVED),
+        Option("recordNamespace", "Writing: namespace of a derived record schema.", default="", **_DERIVED),
         *_REGISTRY,
         *_WRITING,
     ]

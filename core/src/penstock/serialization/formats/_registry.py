@@ -36,13 +36,13 @@ def create_decoder(name: str, options: Mapping[str, str], type: pa.DataType | No
     registry does not answer. Driver.
     """
     format_ = find_format(name)
-    return format_.create_decoder(format_.options.parse(options, owner=f"format {name}"), type)
+    return format_.create_decoder(format_.options.parse(options, owner=f"format {name}", mode="reading"), type)
 
 
 def create_encoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordEncoder:
     """Returns an encoder for columns of ``type``; otherwise as :func:`create_decoder`."""
     format_ = find_format(name)
-    return format_.create_encoder(format_.options.parse(options, owner=f"format {name}"), type)
+    return format_.create_encoder(format_.options.parse(options, owner=f"format {name}", mode="writing"), type)
 
 
 def find_format(name: str) -> RecordFormat:

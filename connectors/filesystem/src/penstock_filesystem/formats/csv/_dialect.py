@@ -21,10 +21,13 @@ class CsvDialect:
     empty_value: str
     header: bool
 
-    def check(self) -> None:
-        """Raises BadConfigurationError for a separator by which rows can't be read again."""
+    def check(self, values: OptionValues) -> None:
+        """Raises BadConfigurationError for a separator or a line end by which rows can't be read again."""
         if not self.sep or self.sep in "\r\n" or self.sep == self.quote:
             raise BadConfigurationError("option 'sep': write one character that is neither a line end nor the quote")
+        line_sep = values["lineSep"] or ""
+        if values["format"] == "csv" and {self.sep, self.quote} & set(line_sep):
+            raise BadConfigurationError(f"option 'lineSep': {line_sep!r} holds what separates or quotes cells")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ class CsvReadDialect(CsvDialect):
             trim_right=values["ignoreTrailingWhiteSpace"],
             infer_types=values["inferSchema"],
         )
-        dialect.check()
+        dialect.check(values)
+        if dialect.comment and dialect.comment in (dialect.sep, dialect.quote):
+            raise BadConfigurationError("option 'comment': rows may begin with what separates or quotes cells")
         return dialect
 
 
@@ -75,7 +80,7 @@ class CsvWriteDialect(CsvDialect):
             header=values["header"],
             quote_all=values["quoteAll"],
         )
-        dialect.check()
+        dialect.check(values)
         return dialect
 
 
