@@ -12,7 +12,7 @@ _MOST_SHOWN = 10
 
 def difference(seen: Counter[int], wanted: Counter[int], *, may_double: bool = False) -> str:
     """Returns what is wrong with the rows that are seen, by their numbers; nothing is an empty text."""
-    lost = sorted(row for row in wanted if not seen[row])
+    lost = sorted(row for row in wanted if seen[row] < wanted[row])
     duplicated = {row: count for row, count in sorted(seen.items()) if count > wanted[row] > 0}
     strange = sorted(row for row in seen if not wanted[row])
     problems = [f"lost: {_shown(lost)} of {len(wanted)} rows"] if lost else []

@@ -2,7 +2,8 @@
 
 A process that was forked when pytest had collected the tests, and had run none, waits for work. For each piece of work
 it forks another one: so modules are imported, and nothing else has happened. A counter in a module starts again, as it
-does in every worker of Spark, and nothing that an earlier case left open is there.
+does in every worker of Spark, and nothing that an earlier case left open is there. Each has a working directory, and a
+folder for temporary files, of its own: as on another machine (:mod:`penstock.testing._machines`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import faulthandler
 import os
 import pickle
+import shutil
 import signal
 import socket
 import struct
@@ -18,6 +20,8 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from penstock.testing._machines import move
 
 __all__ = ["Killed", "OwnProcess", "Processes", "begin", "end", "processes"]
 
@@ -32,8 +36,9 @@ class Killed(Exception):
 class OwnProcess:
     """One that runs. :meth:`result` is to be called once."""
 
-    def __init__(self, channel: socket.socket, stacks: str) -> None:
+    def __init__(self, channel: socket.socket, stacks: str, folder: str) -> None:
         self._channel = channel
+        self._folder = folder
         self._stacks = stacks
         self.pid: int = _received(channel)
 
@@ -54,6 +59,7 @@ class OwnProcess:
                 os.kill(self.pid, signal.SIGKILL)
             self._channel.close()
             os.unlink(self._stacks)
+            shutil.rmtree(self._folder, ignore_errors=True)
         if is_error:
             raise answer
         return answer
@@ -82,14 +88,15 @@ class Processes:
 
     def start(self, work: Callable[..., Any], *arguments: Any) -> OwnProcess:
         """Starts ``work(*arguments)`` in a process of its own. Both are pickled."""
-        sent = pickle.dumps((work, arguments))
+        folder = tempfile.mkdtemp(prefix="penstock-machine-")
+        sent = pickle.dumps((folder, work, arguments))
         ours, theirs = socket.socketpair()
         number, stacks = tempfile.mkstemp(prefix="penstock-stacks-")
         socket.send_fds(self._control, [b"x"], [theirs.fileno(), number])
         theirs.close()
         os.close(number)
         _send(ours, sent)
-        return OwnProcess(ours, stacks)
+        return OwnProcess(ours, stacks, folder)
 
     def run(self, work: Callable[..., Any], *arguments: Any, timeout_s: float = _TIMEOUT_S) -> Any:
         """Starts it and returns its result; see :meth:`OwnProcess.result`."""
@@ -128,7 +135,8 @@ def _work(channel: socket.socket, stacks: int) -> NoReturn:
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
         _send(channel, pickle.dumps(os.getpid()))
         try:
-            work, arguments = _received(channel)
+            folder, work, arguments = _received(channel)
+            move(folder)
             answer = _pickled((False, work(*arguments)))
         except BaseException as error:
             answer = _pickled((True, error))

@@ -22,11 +22,11 @@ SPARK_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "short": (pa.int16(), [-32768, 32767]),
     "int": (pa.int32(), [-(2**31), 2**31 - 1]),
     "long": (pa.int64(), [-(2**63), 2**63 - 1]),
-    "float": (pa.float32(), [0.0, -1.5, float("inf")]),
-    "double": (pa.float64(), [0.1, -1e308, 5e-324, float("nan")]),
+    "float": (pa.float32(), [0.0, -0.0, -1.5, float("inf"), float("-inf")]),
+    "double": (pa.float64(), [0.1, -0.0, -1e308, 5e-324, float("nan")]),
     "decimal(38,18)": (
         pa.decimal128(38, 18),
-        [decimal.Decimal("1.000000000000000001"), decimal.Decimal("-99999999999999999999.5")],
+        [decimal.Decimal("1.000000000000000001"), decimal.Decimal("-99999999999999999999.999999999999999999")],
     ),
     "string": (pa.string(), ["", "a", "ü"]),
     "binary": (pa.binary(), [b"", b"\x00\xff"]),
@@ -34,9 +34,12 @@ SPARK_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "timestamp": (pa.timestamp("us", "UTC"), [t.replace(tzinfo=_UTC) for t in (_EARLY, _MISSING, _TWICE, _LATE)]),
     "timestamp_ntz": (pa.timestamp("us"), [_EARLY, _MISSING, _TWICE, _LATE]),
     "day-time interval": (pa.duration("us"), [datetime.timedelta(0), datetime.timedelta(days=-1, microseconds=1)]),
-    "array": (pa.list_(pa.string()), [[], ["a", None]]),
-    "struct": (pa.struct([("a", pa.int32()), ("b", pa.string())]), [{"a": None, "b": "x"}]),
-    "map": (pa.map_(pa.string(), pa.int64()), [[], [("k", None)]]),
+    "array": (pa.list_(pa.string()), [[], [None], ["b", "a", "b", "", None]]),
+    "struct": (
+        pa.struct([("a", pa.int32()), ("b", pa.string())]),
+        [{"a": a, "b": b} for a in (None, 0) for b in (None, "x")],
+    ),
+    "map": (pa.map_(pa.string(), pa.int64()), [[], [("k", None)], [("z", 0), ("", 1), ("a", -1)]]),
 }
 
 #: Texts that a format or a query language may take for something else.
@@ -52,5 +55,11 @@ ODD_TEXTS = (
     "e\N{COMBINING ACUTE ACCENT} is not é",
     "\N{RIGHT-TO-LEFT OVERRIDE}sdrawkcab",
     "%s {} $x ; drop table rows; --",
+    "007",
+    "1e5",
+    "true",
+    "2025-03-30",
+    "\ufeffwith a byte order mark",
+    "line\u2028separators\x85of\x0bUnicode\x1cand ASCII",
     "x" * 70_000,
 )

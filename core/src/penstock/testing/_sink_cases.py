@@ -21,6 +21,7 @@ from penstock.sink import Sink, TwoPhaseCommitSink, state_serializer_of
 from penstock.testing._capabilities import proves, refuses
 from penstock.testing._connector_suite import ConnectorSuite
 from penstock.testing._differences import difference
+from penstock.testing._machines import elsewhere
 from penstock.testing._rows import ODD_TEXTS
 from penstock.testing._sink_engine import Shares
 from penstock.testing._target import SinkTarget
@@ -88,15 +89,18 @@ class SinkCases(ConnectorSuite):
         return int(row["id"])
 
     def _batches(self, shape: Sequence[Sequence[int]] = _SHAPE) -> list[Shares]:
-        """Returns that many rows for every batch and task, each with a number of its own, in Arrow batches of two."""
+        """Returns that many rows for every batch and task, each with a number of its own, in Arrow batches of two.
+
+        They are slices, which begin in the middle of their memory, as those of Arrow tables are.
+        """
         batches: list[Shares] = []
         first = 0
         for counts in shape:
             shares = []
             for count in counts:
-                ids = list(range(first, first + count))
+                rows = self.batch(list(range(first, first + count)))
                 first += count
-                shares.append([self.batch(ids[at : at + 2]) for at in range(0, count, 2)])
+                shares.append([rows.slice(at, 2) for at in range(0, count, 2)])
             batches.append(shares)
         return batches
 
@@ -217,14 +221,16 @@ class SinkCases(ConnectorSuite):
     def test_text_arrives_as_it_is(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: no text is mistaken for something else: quotes, line ends, other scripts, 70,000 characters.
 
-        Steps: one row for each of such texts.
+        Steps: one row for each of such texts, written with a locale whose encoding is ASCII.
         Pass: each can be read as it was written.
-        If it fails: escape, or better pass values apart from the statement.
+        If it fails: escape, or better pass values apart from the statement. Name the encoding of a file: it is that of
+        the machine otherwise.
         """
         batch = self.with_texts(range(len(ODD_TEXTS)), ODD_TEXTS)
         if batch is None:
             not_tried("texts", "column text in what batch makes")
-        query.run_all([[[batch]]])
+        with elsewhere():
+            query.run_all([[[batch]]])
         read = {self.id_of(row): self.text_of(row) for row in target.read()}
         assert read == dict(enumerate(ODD_TEXTS))
 

@@ -113,9 +113,10 @@ class SinkCrashCases(SinkBase):
         """Purpose: each worker of Spark is a process, in which counters, caches and random numbers start again.
 
         Steps: three batches, each task in a new process, those of a batch at the same time.
-        Pass: every row can be read once.
+        Pass: every row can be read once, and the driver that cleans up leaves nothing hidden of those processes.
         If it fails: names are unique by context.attempt_id and context.query_id, not by a counter, a time, the process
-        id or random numbers of a seed that processes share.
+        id or random numbers of a seed that processes share. They mean the same everywhere: hash() of a text does not,
+        nor does a relative path or a temporary folder.
         """
         for batch_id, shares in enumerate(self._batches()):
             plan = query.plan(batch_id)
@@ -126,6 +127,10 @@ class SinkCrashCases(SinkBase):
             query.commit(batch_id, [one.result() for one in running])
         query.finish()
         self._check(target, self._ids(), "with each task in a process of its own")
+        query.restart()
+        query.finish()
+        left = list(target.hidden()) if target.hidden is not None else []
+        assert not left, f"the driver has not found {left} of tasks in other processes"
 
     @proves(Capability.EXACTLY_ONCE)
     def test_schedules_by_chance(self, new_target: Callable[[], SinkTarget]) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.sink import IdempotentSink
 from penstock.testing._capabilities import proves
+from penstock.testing._machines import elsewhere
 from penstock.testing._memory import peak_growth_bytes, resident_bytes
 from penstock.testing._rows import SPARK_TYPES
 from penstock.testing._sink_base import DECIDED, SinkBase, query_crashing
@@ -26,27 +28,30 @@ __all__ = ["SinkDataCases"]
 _SMALLEST_ROW, _LARGEST_ROW = 200, 2_000
 #: What the case itself keeps for a while, more than once, counts as well: batches are small next to the limit.
 _SHARE_OF_MEMORY = 32
+#: What systems and authors take for the most rows of a request, a page or a buffer.
+_LIMITS = (1, 25, 50, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
 
 
 class SinkDataCases(SinkBase):
     """What a sink writes. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may
-    grow meanwhile.
+    grow meanwhile. ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
     """
 
     many: ClassVar[int] = 1_000_000
     most_memory_bytes: ClassVar[int] = 128 << 20
+    equal_rows: ClassVar[bool] = True
 
     @proves(Capability.STREAM_WRITE)
     @pytest.mark.parametrize("name", SPARK_TYPES)
     def test_every_type_is_written_or_refused(self, target: SinkTarget, tmp_path: Path, name: str) -> None:
         """Purpose: a column of any of Spark's types, with its extremes and with nulls.
 
-        Steps: rows with one more column, of that type, are written, and read back by ``read_table``; one by one if a
-        value is refused.
+        Steps: rows with one more column, of that type, are written in another time zone than the test's, and read back
+        by ``read_table``; one by one if a value is refused.
         Pass: the sink refuses the schema, or a value, with an error that says so; every other row can be read once, and
         each value is the one that was written.
         If it fails: refuse types in validate_schema, with BadConfigurationError; values with BadDataError. A null is
-        not an empty text, a decimal no float, and a timestamp has a zone or has none.
+        not an empty text, a decimal no float, and a timestamp has a zone or has none: never that of the machine.
         """
         kind, values = SPARK_TYPES[name]
         column = pa.array([None, *values, None], kind)
@@ -64,7 +69,8 @@ class SinkDataCases(SinkBase):
                 does_not_apply("the system has no such column")
         taken = list(range(len(column)))
         try:
-            self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch]]])
+            with elsewhere():
+                self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch]]])
         except BadConfigurationError:
             return
         except BadDataError:
@@ -95,7 +101,8 @@ class SinkDataCases(SinkBase):
     def _is_taken(self, target: SinkTarget, folder: Path, row: pa.RecordBatch) -> bool:
         """Writes one row. Returns whether it was not refused."""
         try:
-            self._query(target, folder, row.schema).run_all([[[row]]])
+            with elsewhere():
+                self._query(target, folder, row.schema).run_all([[[row]]])
         except BadDataError:
             return False
         return True
@@ -131,6 +138,41 @@ class SinkDataCases(SinkBase):
         self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch.select(names)]]])
         self._check(target, Counter(texts.keys()))
         assert {self.id_of(row): self.text_of(row) for row in target.read()} == texts
+
+    @proves(Capability.STREAM_WRITE)
+    def test_equal_rows_are_all_written(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: two events may be equal, and are two.
+
+        Steps: the same row is written twice in an Arrow batch, in two tasks, and in two batches.
+        Pass: it can be read as many times.
+        If it fails: know what was written by its batch and its attempt, or by its segment; never by what is in it. If
+        a column is a key of the system, set ``equal_rows = False``.
+        """
+        if not self.equal_rows or isinstance(query.sink, IdempotentSink):
+            does_not_apply("rows are written under a key")
+        rows = [self.batch([0, 0, 1])]
+        query.run_all([[rows, rows], [rows]])
+        self._check(target, Counter({0: 6, 1: 3}))
+
+    @proves(Capability.STREAM_WRITE)
+    def test_as_many_rows_as_a_limit(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: systems limit a request to 25 or 500 rows, and buffers hold 1,024: one of them is just full.
+
+        Steps: tasks with as many rows as limits often are, in one Arrow batch; then in batches of 25.
+        Pass: every row can be read once.
+        If it fails: look at what happens when a buffer is just full, and at the end of a task that has just sent one.
+        """
+        sizes = [size for number, size in enumerate(_LIMITS) if 2 * sum(_LIMITS[: number + 1]) <= self.many]
+        firsts = [sum(sizes[:number]) for number in range(len(sizes))]
+        shares = [[self.batch(range(first, first + size))] for first, size in zip(firsts, sizes, strict=True)]
+        total = sum(sizes)
+        in_parts = [
+            [rows.slice(at, 25) for at in range(0, size, 25)]
+            for first, size in zip(firsts, sizes, strict=True)
+            for rows in [self.batch(range(total + first, total + first + size))]
+        ]
+        query.run_all([shares, in_parts])
+        self._check(target, Counter(range(2 * total)))
 
     @proves(Capability.STREAM_WRITE)
     def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:

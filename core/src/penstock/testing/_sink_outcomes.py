@@ -173,7 +173,7 @@ class SinkOutcomeCases(SinkBase):
         they are, or are not, published, except for the first; what is below base 9 is cleared; then, twice, what is
         below base 10; they are looked at each time.
         Pass: those of bases 10 and 100 and the one that is kept are OPEN, or COMMITTED, and can be published; the other
-        one of base 9 is not there any more.
+        one of base 9 is not there any more. A clean-up that finds nothing to remove says so.
         If it fails: Kept.base is the first base that is *not* garbage, a number; what Kept.committables names stays,
         with what tells that it was published.
         """
@@ -185,9 +185,10 @@ class SinkOutcomeCases(SinkBase):
         kept: Kept[Any, Any] = Kept(10, generation=1, committables=needed[0][0])
         for now in (Kept(9, generation=0), kept, kept):
             with query.committer() as committer:
-                committer.clear(now)
+                removed = committer.clear(now)
                 wanted = Found.COMMITTED if published else Found.OPEN
                 _expect(committer.look(committables), wanted, "look says of what is needed, after a clean-up")
+        assert removed == 0, f"clear says that it has removed {removed} things, and the call before has removed them"
         with query.committer() as committer:
             if not published:
                 _expect(committer.publish(committables), Found.COMMITTED, "publish says of what is needed")

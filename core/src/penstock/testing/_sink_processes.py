@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock._commit import BatchPlan, TaskResult
 from penstock.sink import Sink
 from penstock.testing._lines import Moment, Watch
+from penstock.testing._machines import GlobalState
 from penstock.testing._open_things import left_open, open_things
 from penstock.testing._sink_engine import SinkQuery, Task, attempt
 
@@ -69,21 +70,24 @@ def run_attempt(sent: bytes, plan: BatchPlan | None, task: Task, share: Sequence
 
 
 def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more: int) -> list[str]:
-    """Runs ``warm_up`` batches and then ``more`` of them. Returns what there is more of for each batch.
+    """Runs ``warm_up`` batches and then ``more`` of them. Returns what there is more of for each batch,
+    and what has changed for the whole process.
 
     In each batch an attempt is aborted and another one only closed; then a batch is run, and its driver ends.
     """
     _without_waiting_for_disks()
     with tempfile.TemporaryDirectory(prefix="penstock-kit-") as folder:
         tempfile.tempdir = folder  # to count what is left there
+        shared = GlobalState()
         query = job.open()
         for batch_id in range(warm_up):
             _run_with_losers(query, batch_id, share)
+            shared.look()
         before = open_things(folder)
         for batch_id in range(warm_up, warm_up + more):
             _run_with_losers(query, batch_id, share)
         query.finish()
-        return left_open(before, folder, most=more // 4)
+        return [*left_open(before, folder, most=more // 4), *shared.changes()]
 
 
 def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:

@@ -36,14 +36,17 @@ class SinkResourceCases(SinkBase):
 
         Steps: a process of its own runs some batches, then more of them, with attempts that are aborted and attempts
         that only end; open files, threads, child processes and temporary files are counted before and after.
-        Pass: nothing has become more with the number of batches, and no thread keeps the process from ending.
+        Pass: nothing has become more with the number of batches, no thread keeps the process from ending, and nothing
+        has changed that all code of a process shares: its working directory, environment, locale, signals, the seed of
+        random numbers, the root logger, defaults of sockets and decimals. No thread ends with an error.
         If it fails: close what you open, also after an error: in close of the writer, the committer, the upserter, the
-        sender. Keep connections in penstock.per_process, which closes them.
+        sender. Keep connections in penstock.per_process, which closes them. A worker runs the user's code as well: use
+        a generator, a context, a logger of your own.
         """
         job = self._job(target, tmp_path / "left-open")
         share = [self.batch([number]) for number in range(2)]
         problems = processes().run(run_many, job, share, _WARM_UP, _MORE, timeout_s=120.0)
-        assert not problems, f"after {_MORE} more batches there are {'; '.join(problems)}"
+        assert not problems, f"after {_MORE} more times: {'; '.join(problems)}"
 
     @proves(Capability.STREAM_WRITE)
     def test_a_commit_costs_no_more_than_it_has_to(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:

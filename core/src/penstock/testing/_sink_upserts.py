@@ -12,8 +12,10 @@ from penstock.connector import Capability
 from penstock.errors import PenstockError
 from penstock.sink import CommittingSinkWriter, IdempotentSink
 from penstock.testing._capabilities import proves
+from penstock.testing._processes import processes
 from penstock.testing._sink_base import SinkBase
 from penstock.testing._sink_engine import SinkQuery
+from penstock.testing._sink_processes import run_attempt
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply, not_tried
 
@@ -44,10 +46,11 @@ class SinkUpsertCases(SinkBase):
     def test_the_last_row_of_a_key_stays(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: an update is overwritten by the row that it replaces.
 
-        Steps: batches write the same keys with other texts, twice in one task, and with a null.
+        Steps: batches write the same keys with other texts, twice in one task, and with a null; then another process
+        writes a key, and this one writes what it had before.
         Pass: after each batch, each key has one row, with the text of the last one.
         If it fails: insert or *replace*; compare the timestamp that upsert gets, and not one of your own. A null is a
-        value.
+        value. What a process has written last may have been replaced by another one: a cache can't tell.
         """
         for batch_id, texts in enumerate((["a0", "b0"], ["a1", "b1"])):
             query.run(batch_id, [[self._upserts(query, {number: text})] for number, text in enumerate(texts)])
@@ -60,6 +63,12 @@ class SinkUpsertCases(SinkBase):
         self._check_texts(target, {0: "second", 1: "b2"}, "when an Arrow batch has a key twice")
         query.run(4, [[self._upserts(query, {0: None, 1: "b4"})]])
         self._check_texts(target, {0: None, 1: "b4"}, "when a text has become null")
+        plan = query.plan(5)
+        other = self._upserts(query, {1: "b5"})
+        query.commit(5, [processes().run(run_attempt, query.sent, plan, query.task(5, 0), [other])])
+        self._check_texts(target, {0: None, 1: "b5"}, "when another process has written")
+        query.run(6, [[self._upserts(query, {1: "b4"})]])
+        self._check_texts(target, {0: None, 1: "b4"}, "when a text has become again what it was")
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_that_is_repeated_undoes_nothing(self, query: SinkQuery, target: SinkTarget) -> None:

@@ -12,6 +12,7 @@ import pytest
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.testing._capabilities import proves
+from penstock.testing._machines import elsewhere
 from penstock.testing._memory import peak_growth_bytes
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._rows import ODD_TEXTS, SPARK_TYPES
@@ -23,16 +24,20 @@ __all__ = ["SourceDataCases"]
 
 #: Rows that are looked at together: as objects they take much more memory.
 _AT_ONCE = 1000
+#: What systems and authors take for the most rows of a page or a request.
+_LIMITS = (1, 25, 50, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
 
 
 class SourceDataCases(SourceBase):
     """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
     meanwhile. ``numbers_are_positions``: splits are ranges of the numbers, so that a gap costs splits.
+    ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
     """
 
     many: ClassVar[int] = 1_000_000
     numbers_are_positions: ClassVar[bool] = False
     most_memory_bytes: ClassVar[int] = 128 << 20
+    equal_rows: ClassVar[bool] = True
 
     def _put_table(self, origin: SourceOrigin, table: pa.Table, what: str) -> None:
         """Puts rows with further columns there, if that can be had; ``what`` is not tried otherwise."""
@@ -50,7 +55,7 @@ class SourceDataCases(SourceBase):
     def test_every_type_is_read_or_refused(self, origin: SourceOrigin, name: str) -> None:
         """Purpose: a column of any of Spark's types, with its extremes and with nulls.
 
-        Steps: rows with one more column, of that type, are put there and read.
+        Steps: rows with one more column, of that type, are put there, and read in another time zone than the test's.
         Pass: the source refuses the schema, with an error that says so; or every value is as it was put there.
         If it fails: refuse types in validate_schema, with BadConfigurationError.
         """
@@ -59,8 +64,9 @@ class SourceDataCases(SourceBase):
         table = pa.table({"id": pa.array(range(len(column)), pa.int64()), "extra": column})
         self._put_table(origin, table, "values")
         try:
-            source = self._create_for(self._parse(origin.options), table.schema)
-            rows = SourceQuery(source, table.schema).read_all_now()
+            with elsewhere():
+                source = self._create_for(self._parse(origin.options), table.schema)
+                rows = SourceQuery(source, table.schema).read_all_now()
         except (BadConfigurationError, BadDataError):
             return
         read = pa.Table.from_pylist(sorted(rows, key=lambda row: int(row["id"])), table.schema)
@@ -70,15 +76,17 @@ class SourceDataCases(SourceBase):
     def test_text_is_read_as_it_is(self, origin: SourceOrigin) -> None:
         """Purpose: no text is mistaken for something else: quotes, blanks, line ends, other scripts, 70,000 characters.
 
-        Steps: one row for each of such texts is put there.
+        Steps: one row for each of such texts is put there, and read with a locale whose encoding is ASCII.
         Pass: each is read as it was put there.
-        If it fails: take texts as they are; a format says itself what is escaped.
+        If it fails: take texts as they are; a format says itself what is escaped. Name the encoding of a file: it is
+        that of the machine otherwise.
         """
         texts = [*ODD_TEXTS, " between blanks "]
         table = pa.table({"id": pa.array(range(len(texts)), pa.int64()), "extra": pa.array(texts)})
         self._put_table(origin, table, "texts")
-        source = self._create_for(self._parse(origin.options), table.schema)
-        rows = SourceQuery(source, table.schema).read_all_now()
+        with elsewhere():
+            source = self._create_for(self._parse(origin.options), table.schema)
+            rows = SourceQuery(source, table.schema).read_all_now()
         assert {row["id"]: row["extra"] for row in rows} == dict(enumerate(texts))
 
     @proves(Capability.STREAM_READ)
@@ -113,6 +121,43 @@ class SourceDataCases(SourceBase):
             assert total == sum(range(self.many)), f"as many rows as were put there came, and {total} is not their sum"
         finally:
             query.stop()
+
+    @proves(Capability.STREAM_READ)
+    def test_equal_rows_are_all_read(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: two events may be equal, and are two.
+
+        Steps: the same rows are put there together and in two calls, if the system takes them.
+        Pass: each has come as many times.
+        If it fails: know what was read by its position, never by what is in it. If a column is a key of the system, set
+        ``equal_rows = False``.
+        """
+        if not self.equal_rows:
+            does_not_apply("a column is a key (equal_rows = False)")
+        try:
+            origin.put([0, 0, 1])
+            origin.put([0, 1])
+        except Exception as error:
+            does_not_apply(f"the system takes no two equal rows: {error}")
+        self._read_rest(query, Counter({0: 3, 1: 2}))
+
+    @proves(Capability.STREAM_READ)
+    def test_as_many_rows_as_a_limit(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a page of 100 or 1,000 rows may be just full, and may be the last one.
+
+        Steps: as many rows as limits often are come at once, and are read, one limit after the other; at once in a
+        bounded source.
+        Pass: every row has come once.
+        If it fails: read on to the end that the system reports, also after a page that is full.
+        """
+        sizes = [size for number, size in enumerate(_LIMITS) if sum(_LIMITS[: number + 1]) <= self.many]
+        if self._is_bounded:
+            sizes = sizes[-2:-1]
+        first = 0
+        for size in sizes:
+            rows = range(first, first + size)
+            origin.put(rows)
+            self._read_rest(query, Counter(rows))
+            first += size
 
     @proves(Capability.STREAM_READ)
     def test_large_numbers(self, query: SourceQuery, origin: SourceOrigin) -> None:

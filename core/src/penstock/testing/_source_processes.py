@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.source import Source
+from penstock.testing._machines import GlobalState
 from penstock.testing._open_things import left_open, open_things
 from penstock.testing._source_base import LOOK_AGAIN_S
 from penstock.testing._source_engine import SourceQuery
@@ -57,17 +58,20 @@ def read_batch(job: SourceJob) -> tuple[SourceJob, list[dict[str, Any]]]:
 
 
 def read_many(job: SourceJob, warm_up: int, more: int) -> list[str]:
-    """Plans a batch and reads it ``warm_up`` and then ``more`` times. Returns what there is more of for each time.
+    """Plans a batch and reads it ``warm_up`` and then ``more`` times. Returns what there is more of for each time,
+    and what has changed for the whole process.
 
     Each time a task is left in the middle, the driver ends, and another one begins from the start.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-kit-") as folder:
         tempfile.tempdir = folder  # to count what is left there
+        shared = GlobalState()
         for number in itertools.count():
+            shared.look()
             if number == warm_up:
                 before = open_things(folder)
             if number == warm_up + more:
-                return left_open(before, folder, most=more // 4)
+                return [*left_open(before, folder, most=more // 4), *shared.changes()]
             with job.open() as query:
                 for splits in query.tasks(job.done):
                     left = query.read_task(splits)

@@ -103,13 +103,16 @@ class SourceResourceCases(SourceBase):
 
         Steps: a process of its own reads a batch again and again, each time with a new driver, and with a task that is
         left in the middle; open files, threads, child processes and temporary files are counted before and after.
-        Pass: nothing has become more with the number of times, and no thread keeps the process from ending.
+        Pass: nothing has become more with the number of times, no thread keeps the process from ending, and nothing has
+        changed that all code of a process shares: its working directory, environment, locale, signals, the seed of
+        random numbers, the root logger, defaults of sockets and decimals. No thread ends with an error.
         If it fails: close what you open, also after an error: in close of the reader and of the enumerator. Keep
-        connections in penstock.per_process, which closes them.
+        connections in penstock.per_process, which closes them. A worker runs the user's code as well: use a
+        generator, a context, a logger of your own.
         """
         origin.put(range(10))
         self._plan(query)
         job = SourceJob(query.source, self.schema, tuple(query.offsets), query.done)
         query.stop()
         problems = processes().run(read_many, job, _WARM_UP, _MORE, timeout_s=120.0)
-        assert not problems, f"after {_MORE} more times there are {'; '.join(problems)}"
+        assert not problems, f"after {_MORE} more times: {'; '.join(problems)}"
