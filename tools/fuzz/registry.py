@@ -371,7 +371,12 @@ TARGETS = [
         where="decisions/",
         refused=stored.no_objects,
     ),
-    Target("stored.offset", stored.read_offset, stored.offset_seeds, ("penstock.spark._offsets",)),
+    Target(
+        "stored.offset",
+        stored.read_offset,
+        stored.offset_seeds,
+        ("penstock.spark._offsets", "penstock.options._restarts"),
+    ),
     Target(
         "stored.splits",
         stored.read_packed_splits,

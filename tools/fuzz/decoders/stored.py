@@ -21,11 +21,13 @@ from penstock.checkpoint._identity import open_identity
 from penstock.checkpoint._stored import load_sink, query_id_of
 from penstock.cli import _dashboard
 from penstock.cli._checkpoint import CheckpointView, _read_offsets
+from penstock.options import held_by_checkpoint
 from penstock.serialization import SimpleVersionedSerializer, Versioned
 from penstock.sink import CheckpointLocation
 from penstock.sink._write_ahead import Segment, Staged
 from penstock.spark._offsets import StreamOffset, is_final_batch, is_last_batch, pack_splits
 from penstock.storage import LocalStorage, MemoryStorage
+from penstock_filesystem import FileSystemConnector
 from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation
 from penstock_filesystem.source._split import SPLIT_SERIALIZER, FileSplit
 from penstock_filesystem.source.tracking._run_store import RunStore
@@ -129,7 +131,9 @@ def find_damage(data: bytes) -> object:
 def offset_seeds() -> list[bytes]:
     """Returns offsets of a stream."""
     state = Versioned(1, b'{"positions":{"t":{"0":5}},"ids":{"t":"x"}}')
-    one = StreamOffset(3, state, pack_splits(_SPLITS, SPLIT_SERIALIZER), 5, 50, end=True, options={"a": "b"})
+    one = StreamOffset(
+        3, state, pack_splits(_SPLITS, SPLIT_SERIALIZER), 5, 50, end=True, options={"format": "csv", "paths": "[1]"}
+    )
     return [
         *golden("core/tests/golden/offset-v1.json", "core/tests/golden/offset-v1-options.json"),
         json.dumps(one.to_json()).encode(),
@@ -144,7 +148,12 @@ def read_offset(data: bytes) -> object:
         return None
     if not isinstance(value, dict) or "penstock" not in value:
         return None
-    return StreamOffset.from_json(value).unpack_splits(SPLIT_SERIALIZER)
+    offset = StreamOffset.from_json(value)
+    options = FileSystemConnector().source_options
+    assert options is not None
+    values = options.parse({"path": "/in", "format": "csv", "paths": '["/in"]'}, owner="source")
+    held_by_checkpoint(values, offset.options, owner="source")
+    return offset.unpack_splits(SPLIT_SERIALIZER)
 
 
 def packed_split_seeds() -> list[bytes]:

@@ -99,7 +99,7 @@ def _plain(text: str, option: Option) -> Any:
     """Returns what the text says, whatever the blanks: those between quotes count."""
     text = text.strip()
     if text[:1] in ("{", "["):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
     plain = _QUOTED_OR_BLANK.sub(lambda match: match[1] or " ", text)
     return plain or option.default

@@ -80,7 +80,7 @@ class StreamOffset:
             size_bytes=splits["bytes"] if splits else 0,
             end=bool(value.get("end")),
             final=bool(value.get("final")),
-            options=value.get("options"),
+            options=_texts(value["options"]) if value.get("options") is not None else None,
             source=str(value.get("source", "")),
         )
 
@@ -96,6 +96,12 @@ class StreamOffset:
                 splits.append(serializer.deserialize(self.splits.version, packed[at + 4 : at + 4 + length]))
                 at += 4 + length
         return splits
+
+
+def _texts(options: Any) -> dict[str, str]:
+    if not all(isinstance(part, str) for pair in options.items() for part in pair):
+        raise TypeError("options are texts")
+    return dict(options)
 
 
 def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any]) -> Versioned:

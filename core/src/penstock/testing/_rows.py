@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["ODD_TEXTS", "SPARK_TYPES"]
+__all__ = ["ODD_TEXTS", "SPARK_TYPES", "shown_cell"]
 
 _UTC = datetime.timezone.utc
 _EARLY, _LATE = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
@@ -63,3 +63,15 @@ ODD_TEXTS = (
     "line\u2028separators\x85of\x0bUnicode\x1cand ASCII",
     "x" * 70_000,
 )
+
+
+def shown_cell(value: Any, type_: pa.DataType) -> str:
+    """Returns a value as text, to compare two: nan equals nothing, and the entries of a map have no order."""
+    if isinstance(value, list) and pa.types.is_map(type_):
+        entries = [(shown_cell(key, type_.key_type), shown_cell(one, type_.item_type)) for key, one in value]
+        return repr(sorted(entries))
+    if isinstance(value, list) and pa.types.is_list(type_):
+        return repr([shown_cell(one, type_.value_type) for one in value])
+    if isinstance(value, dict) and pa.types.is_struct(type_):
+        return repr({field.name: shown_cell(value.get(field.name), field.type) for field in type_})
+    return repr(value)

@@ -16,7 +16,7 @@ from penstock.sink import IdempotentSink
 from penstock.testing._capabilities import proves
 from penstock.testing._machines import elsewhere
 from penstock.testing._memory import peak_growth_bytes, resident_bytes
-from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._rows import SPARK_TYPES, shown_cell
 from penstock.testing._sink_base import DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import Shares, SinkQuery
 from penstock.testing._target import SinkTarget
@@ -87,10 +87,9 @@ class SinkDataCases(SinkBase):
         for name in schema.names:
             read = [value for _, value in sorted(zip(ids, table.column(name).to_pylist(), strict=True), key=_number)]
             written = batch.column(name).to_pylist()
-            # As text, since nan equals nothing.
-            differing = [
-                row for row, pair in enumerate(zip(read, written, strict=True)) if len(set(map(repr, pair))) > 1
-            ]
+            kind = schema.field(name).type
+            pairs = [(shown_cell(one, kind), shown_cell(other, kind)) for one, other in zip(read, written, strict=True)]
+            differing = [row for row, (one, other) in enumerate(pairs) if one != other]
             if differing:
                 row = differing[0]
                 raise AssertionError(
