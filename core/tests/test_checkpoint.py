@@ -136,7 +136,7 @@ def test_rows_for_a_former_target_are_finished_as_the_error_says(tmp_path):
     (checkpoint / "commits" / "0").write_text("v1\n{}")
     (checkpoint / "offsets" / "1").write_text("v1\n{}\n{}")
     for _ in range(2):
-        with pytest.raises(BadConfigurationError, match="run penstock finish --take-over CHECKPOINT first"):
+        with pytest.raises(BadConfigurationError, match=f"run penstock finish --take-over {checkpoint} first"):
             start("after").plan()
     (finished,) = take_over(str(checkpoint))
     assert finished.published and [*(tmp_path / "before").rglob("part*")] != []

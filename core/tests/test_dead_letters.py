@@ -110,6 +110,27 @@ def test_what_is_said_of_letters_replaces_what_it_does_not_go_with(name, of_rows
     assert kept & of_rows.keys() <= texts.keys()
 
 
+@pytest.mark.parametrize(
+    ("rows", "of_letters", "is_shared"),
+    [
+        ("/out", "/out/", True),
+        ("file:/out", "/out", True),
+        ("file:///out/", "/out/bad", True),
+        ("/out/rows", "/out", True),
+        ("/out", "/out/_letters", False),
+        ("/out", "/out/.bad/letters", False),
+        ("/out", "/outer", False),
+    ],
+)
+def test_readers_of_one_directory_do_not_read_the_other(rows, of_letters, is_shared):
+    given = {"path": rows, "deadLetters__format": "filesystem", "deadLetters__path": of_letters}
+    if is_shared:
+        with pytest.raises(BadConfigurationError, match="dead letters need a place of their own"):
+            made("filesystem", **given)
+    else:
+        assert "letters" in made("filesystem", **given).members
+
+
 def test_tables_of_one_name_are_two_in_two_keyspaces():
     into = {"deadLetters__format": "cassandra", "deadLetters__table": "rows"}
     assert "letters" in made("cassandra", **into, deadLetters__keyspace="other").members

@@ -63,6 +63,7 @@ def test_a_good_file(tmp_path):
     [
         ("name: flights", "nam: flights", "1:1: unknown key 'nam'; did you mean 'name'?"),
         ("  schema:", "  shema:", "4:3: unknown key 'shema' in 'source'; did you mean 'schema'?"),
+        ("format: csv", "format: ''", "3:11: 'format' is empty: name a connector, such as penstock.kafka"),
         ("format: csv", "format: cvs", "3:11: unknown format 'cvs'; did you mean 'csv'?"),
         ("format: parquet", "format: parqet", "12:11: unknown format 'parqet'; did you mean 'parquet'?"),
         ("format: csv", "format: [csv]", "3:11: 'format' must be a single value, not a list"),

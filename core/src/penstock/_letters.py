@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -201,12 +202,26 @@ def _check_place(
     place = destination.form.place
     if not place or not isinstance(connector, type(destination.connector)):
         return
-    shared = {place, *destination.form.address, *destination.connector.target_options}
-    if options[place] is not None and all(options.get(name) == letter_options.get(name) for name in shared):
+    rest = {*destination.form.address, *destination.connector.target_options} - {place}
+    if options[place] is None or any(options.get(name) != letter_options.get(name) for name in rest):
+        return
+    rows, letters = options[place], letter_options[place]
+    declared = destination.options.find(place)
+    is_path = declared is not None and declared.kind == "path"
+    is_shared = _is_in(letters, rows) or _is_in(rows, letters) if is_path else letters == rows
+    if is_shared:
+        where = f"that of the rows, {rows}" if letters == rows else f"{letters}, and rows are written to {rows}"
         raise BadConfigurationError(
-            f"option '{DEAD_LETTER_PREFIX}{place}' is that of the rows, {options[place]}: dead letters need a place of "
-            "their own"
+            f"option '{DEAD_LETTER_PREFIX}{place}' is {where}: dead letters need a place of their own"
         )
+
+
+def _is_in(path: str, directory: str) -> bool:
+    """Returns whether readers of ``directory`` read what is at ``path``: it is the same, or below under no name that is
+    hidden.
+    """
+    own, rows = (f"{re.sub('^file:(//)?(?=/)', '', one).rstrip('/')}/" for one in (path, directory))
+    return own.startswith(rows) and not any(name[0] in "._" for name in own[len(rows) :].split("/") if name)
 
 
 def _name_of(connector: Connector) -> str:

@@ -4,13 +4,14 @@
 A number is created only if it is absent, so that of two processes which both knew it to be free one gets it. Every link
 holds all that counts after it, so older ones can be deleted.
 
-This file knows how links are stored. What may follow what, and who may append it, is in ``two_phase.py``.
+This file knows how links are stored. What may follow what, and who may append it, is in ``_two_phase.py``.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ FORMAT = 2
 #: Links that are kept below the base and below what is pending.
 KEEP = 32
 _SHORTEN_EVERY = 16
+#: Where a log is below its query's checkpoint.
+_BELOW = re.compile("(/penstock/sinks/[^/]+)?/penstock/decisions$")
 
 
 @dataclass(frozen=True)
@@ -255,6 +258,11 @@ class Chain:
         self.storage = storage
         self.directory = directory
         self._last: Link | None = None
+
+    @property
+    def checkpoint(self) -> str:
+        """Returns the query's checkpoint, as commands take it."""
+        return self.storage.url(_BELOW.sub("", self.directory))
 
     def _path(self, number: int, suffix: str = "json") -> str:
         return f"{self.directory}/{number:020d}.{suffix}"

@@ -38,7 +38,7 @@ def undone(chain: Chain) -> DisplacedError:
 
 
 class Publishing:
-    """Carries out links. Driver, single thread. ``two_phase.py`` says which process may call it."""
+    """Carries out links. Driver, single thread. ``_two_phase.py`` says which process may call it."""
 
     def __init__(self, sink: TwoPhaseCommitSink[Any, Any], context: SinkContext, chain: Chain) -> None:
         self._sink = sink
@@ -163,8 +163,8 @@ class Publishing:
             raise displaced(self._chain, head.link)
         raise DataLostError(
             f"batch {link.batch}: {self._text(lost)} can't be published any more, while other parts of the batch are. "
-            "Run: penstock resolve CHECKPOINT --drop-lost (their rows are missing) or --write-all-again (the others' "
-            "rows are duplicated), and start the query again"
+            f"Run: penstock resolve {self._chain.checkpoint} --drop-lost (their rows are missing) or --write-all-again "
+            "(the others' rows are duplicated), and start the query again"
         )
 
     def _text(self, lost: list[Any]) -> str:

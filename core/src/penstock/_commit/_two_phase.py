@@ -3,8 +3,8 @@
 ::
 
     driver   plan     → claim the log unless this run owns it; finish what is pending; judge the batch
-    tasks    run_task → write, flush, leave everything hidden; return what there is to decide (see ``tasks.py``)
-    driver   commit   → decide (one link, created only if absent); look, publish, mark done (see ``publishing.py``)
+    tasks    run_task → write, flush, leave everything hidden; return what there is to decide (see ``_tasks.py``)
+    driver   commit   → decide (one link, created only if absent); look, publish, mark done (see ``_publishing.py``)
              abort    → void the batch by a link, then throw away what it left
              close    → at the end of a run: carried state is published, nothing stays hidden
     idle     roll     → between batches: close what is due
@@ -213,8 +213,8 @@ class TwoPhaseCommit:
                 return True
             raise FatalError(
                 f"batch {batch.number} was decided with other offsets than the ones it is run with now: files below "
-                "offsets/ of the checkpoint were deleted or put back. Run: penstock restore-offsets CHECKPOINT, and "
-                "start the query again"
+                "offsets/ of the checkpoint were deleted or put back. Run: penstock restore-offsets "
+                f"{self._chain.checkpoint}, and start the query again"
             )
         if batch.number > head.batch:
             raise FatalError(
@@ -228,7 +228,7 @@ class TwoPhaseCommit:
         raise FatalError(
             f"Spark runs batch {batch.number}, and batch {head.batch} is decided in {self._chain.directory}: files "
             "below offsets/ and commits/ of the checkpoint were deleted or put back. Run: penstock restore-offsets "
-            "CHECKPOINT, or start with a new checkpoint"
+            f"{self._chain.checkpoint}, or start with a new checkpoint"
         )
 
     def _own(self, head: Head) -> Head:
@@ -247,7 +247,7 @@ class TwoPhaseCommit:
         if before and now and before != now and (head.link.states or head.pending is not None):
             raise BadConfigurationError(
                 f"the query wrote to {before} before and is to write to {now}, while rows for {before} are still open: "
-                "run penstock finish --take-over CHECKPOINT first"
+                f"run penstock finish --take-over {self._chain.checkpoint} first"
             )
 
     def _committer(self) -> contextlib.closing[Committer[Any, Any]]:
@@ -528,7 +528,7 @@ class TwoPhaseCommit:
             if link.kind is not LinkKind.ROLL:
                 raise BatchPendingError(
                     f"batch {head.link.batch} is decided and not published yet: the query does that, or the next start "
-                    "of it. If it is stopped for good, run: penstock finish --take-over CHECKPOINT"
+                    f"of it. If it is stopped for good, run: penstock finish --take-over {self._chain.checkpoint}"
                 )
             return link if self._publishing.carry_out(link, owner=None) else None
         outputs = self._rolled(head.link, finish=finish)

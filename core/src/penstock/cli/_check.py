@@ -126,6 +126,9 @@ def _other(role: str) -> str:
 def _check_foreign(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) -> None:
     known = (*(_SPARK_SOURCES if role == "source" else _SPARK_SINKS), *(_SPARK_BATCH if mode == "batch" else ()))
     name = endpoint.format.lower()
+    if not name.strip():
+        endpoint.format_at.complain("'format' is empty: name a connector, such as penstock.kafka")
+        return
     ours = [connector.format for connector in installed_connectors()]
     if f"penstock.{name}" in ours:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{name}'?")
