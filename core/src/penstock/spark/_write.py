@@ -305,7 +305,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     The decision is kept below what is written where the sink has a place for it: ``penstock finish PATH`` ends what a
     driver that was killed had begun. Otherwise it lives in the driver's memory, and a driver that is killed in the
-    middle of publishing leaves a part visible, as Spark's own writers do.
+    middle of publishing, or can't publish for ``retryTimeout``, leaves a part visible, as Spark's own writers do.
     """
 
     def __init__(
@@ -357,14 +357,20 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. What fails once everything is published is said, and does not fail the write.
 
-        The error of a write that is decided all the same says so: written a second time it would be there twice.
+        The error of a write that is decided all the same says so: written a second time it would be there twice. Where
+        the decision is in this process's memory alone, Spark aborts the rest by another process.
         """
         protocol, results = self._protocol(), _results(messages)
         try:
             protocol.commit_at_once(results)
         except (OSError, RetriableError) as error:
-            if self._log is None or self._protocol(NO_RETRIES).has_decided() is False:
+            if self._protocol(NO_RETRIES).has_decided() is False:
                 raise
+            if self._log is None:
+                raise RetriableError(
+                    f"{error}. A part of the write may be visible already, and the rest is dropped, because this sink "
+                    "keeps no decision of a write: look at the target before you write again"
+                ) from error
             raise RetriableError(
                 f"{error}. The write is decided all the same, or may be: do not write it again, but fix this and run: "
                 f"penstock finish {self._sink.target}"
