@@ -20,6 +20,7 @@ from penstock.storage import (
     S3Storage,
     Storage,
     open_storage,
+    storage_options_of_one,
 )
 from penstock.storage._contract import _REPEATABLE
 
@@ -126,7 +127,7 @@ def test_what_a_killed_write_leaves_is_shown_to_nobody_and_swept_once_it_is_old(
     assert storage.sweep(str(tmp_path)) == 1 and list(tmp_path.iterdir()) == []
 
 
-UNREPEATABLE = ("add_name", "finish", "open_new")
+UNREPEATABLE = ("add_name", "finish", "open_new", "create_by_one_request")
 
 
 class _Noting:
@@ -165,7 +166,7 @@ def test_a_call_that_may_be_made_twice_is_made_again(name):
 
 
 @pytest.mark.parametrize("name", UNREPEATABLE)
-def test_a_call_that_leaves_half_a_file_is_not(name):
+def test_a_call_that_may_not_be_made_twice_is_not(name):
     storage = Failing().retrying(RetryPolicy(60))
     with pytest.raises(ConnectionResetError):
         getattr(storage, name)("p")
@@ -265,3 +266,14 @@ def test_credentials_that_come_later_are_used(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "c")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "c")
     assert key() == "c"
+
+
+def test_a_store_that_sinks_share_is_opened_with_the_options_of_one():
+    """A mixture would be the key of one account and the address of another."""
+    one = {"s3.endpoint": "http://one", "s3.region": "r", "azure.key": "a", "azure.sas": "b", "azure.endpoint": "c"}
+    two = {"S3.Key": "k", "s3.secret": "s", "s3.region": "q", "path": "s3://two"}
+    for sinks in ([one, two], [two, one], [two, {}, one]):
+        assert storage_options_of_one("s3a://b/ck", sinks) == {"s3.key": "k", "s3.secret": "s", "s3.region": "q"}
+        assert set(storage_options_of_one("abfss://c@h/ck", sinks)) == {"azure.key", "azure.sas", "azure.endpoint"}
+    assert storage_options_of_one("gs://b/ck", [one, two]) == {}
+    assert storage_options_of_one("s3://b/ck", []) == {}

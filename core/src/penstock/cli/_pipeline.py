@@ -40,6 +40,7 @@ from penstock.cli._parts import (
     values_of,
 )
 from penstock.options import nearest_hint
+from penstock.storage import storage_options_of_one
 
 __all__ = [
     "Commit",
@@ -151,8 +152,8 @@ class Pipeline:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """What the checkpoint's storage may need, such as ``s3.key``: the options of every sink."""
-        return {name: text for sink in self.sinks for name, text in sink.options.items()}
+        """Returns what the checkpoint's storage may need, such as ``s3.key``: the options of one of the sinks."""
+        return storage_options_of_one(self.checkpoint, (sink.options for sink in self.sinks))
 
 
 @dataclass

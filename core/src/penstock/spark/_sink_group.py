@@ -36,7 +36,7 @@ from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_q
 from penstock.spark._locations import Home
 from penstock.spark._registration import counts_folder
 from penstock.spark._workers import classic_context
-from penstock.storage import open_storage
+from penstock.storage import open_storage, storage_options_of_one
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -144,7 +144,7 @@ class _GroupDriver:
         self._metrics = Metrics()
         self._counts_folder = counts_folder(context)
         self.running = RunningBatch(checkpoint, batch_id, group.name, query, run)
-        options = {name: text for one in self._configured.values() for name, text in one.options.items()}
+        options = storage_options_of_one(checkpoint, (one.options for one in self._configured.values()))
         self._storage, self._path = open_storage(checkpoint, options, self._retry)
         self._query = self._known()
 

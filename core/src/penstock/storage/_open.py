@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.error_codes import NOT_INSTALLED
@@ -19,7 +19,7 @@ from penstock.storage._local import LocalStorage
 from penstock.storage._packages import missing_package
 from penstock.storage._s3 import S3Storage
 
-__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options"]
+__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options", "storage_options_of_one"]
 
 #: Options that a connector which touches files adds to its own.
 STORAGE_OPTIONS = connecting(
@@ -55,6 +55,12 @@ STORAGE_OPTIONS = connecting(
     )
 )
 
+#: What the names of a store's options begin with, by its scheme.
+_PREFIXES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3."),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure."),
+    "gs": "gcs.",
+}
 _NAMES = tuple(option.name.lower() for option in STORAGE_OPTIONS)
 
 #: An address without a host: "file:x", or "hdfs:/x" for Hadoop's default host.
@@ -76,6 +82,17 @@ def storage_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: given[name] for name in _NAMES if given.get(name)}
 
 
+def storage_options_of_one(url: str, candidates: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the options with which ``url`` is opened that several sinks share, such as their checkpoint.
+
+    They are those of the sink that has the most for such a store, the first of several. They are not merged: the
+    address of one and the password of another would be those of no store.
+    """
+    prefix = _PREFIXES.get(_split(url)[0], "")
+    of_store = ({n: text for n, text in storage_options(one).items() if n.startswith(prefix)} for one in candidates)
+    return max(of_store, key=len, default={})
+
+
 def open_storage(
     url: str, options: Mapping[str, Any] | None = None, retry: RetryPolicy = NO_RETRIES
 ) -> tuple[Storage, str]:
@@ -92,12 +109,7 @@ def open_storage(
 def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     if "\0" in url:
         raise BadConfigurationError(f"{without_credentials(url)!r}: no file system takes a NUL character in a path")
-    # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        short = _SHORT.match(url)
-        scheme, rest = (short[1], short[2]) if short else ("", url)
-    scheme = scheme.lower()
+    scheme, rest = _split(url)
     if scheme in ("", "file"):
         return LocalStorage(), os.path.abspath(rest)
     if scheme in ("s3", "s3a", "s3n"):
@@ -126,6 +138,15 @@ def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         f"{without_credentials(url)!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, "
         "viewfs)"
     )
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Returns the scheme, in lower case, and the rest. In a path ``?`` is a wildcard, and ``#`` any character."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        short = _SHORT.match(url)
+        scheme, rest = (short[1], short[2]) if short else ("", url)
+    return scheme.lower(), rest
 
 
 def _require(url: str) -> None:
