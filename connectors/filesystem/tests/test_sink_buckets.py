@@ -80,6 +80,12 @@ def test_patterns_that_are_not_understood_are_refused(pattern, culprit):
     assert culprit in str(error.value)
 
 
+@pytest.mark.parametrize("pattern", ["../yyyy", "/yyyy", "yyyy//MM", "yyyy/", "'_'yyyy", "'.'yyyy"])
+def test_directories_that_are_refused_are_refused_at_the_start(pattern):
+    with pytest.raises(BadConfigurationError, match="option 'bucketPattern', .* a bucket is a relative path"):
+        create_bucket_assigner(options(bucketPattern=pattern))
+
+
 def test_columns_are_named_as_hive_names_them():
     batch = pa.RecordBatch.from_pydict(
         {

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import TimeWriter
 from penstock_filesystem.formats import NULL_PARTITION, escape_path_name
 from penstock_filesystem.options import SinkOptions
@@ -84,7 +85,7 @@ class DateTimeBucketAssigner(BucketAssigner):
         type_ = schema.field(index).type
         if not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
             raise BadConfigurationError(
-                f"option 'bucketColumn': '{self._column}' is {type_}, not a timestamp or a date: cast it"
+                f"option 'bucketColumn': '{self._column}' is {shown_type(type_)}, not a timestamp or a date: cast it"
             )
 
 
@@ -132,7 +133,9 @@ class ColumnsBucketAssigner(BucketAssigner):
                 )
             type_ = schema.field(index).type
             if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
-                raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {type_}: cast it to string")
+                raise BadConfigurationError(
+                    f"option 'partitionColumns': '{name}' is {shown_type(type_)}: cast it to string"
+                )
         if set(self._columns) >= set(schema.names):
             raise BadConfigurationError("option 'partitionColumns' names every column: nothing is left for the files")
 
@@ -154,6 +157,7 @@ def create_bucket_assigner(options: SinkOptions) -> BucketAssigner:
     name = options.bucket_assigner
     if name.lower() == "datetime":
         pattern = TimeWriter("bucketPattern", options.bucket_pattern)
+        _check_pattern(options.bucket_pattern, pattern)
         return DateTimeBucketAssigner(pattern, options.bucket_time_zone, options.bucket_column)
     if name.lower() == "basepath":
         return BasePathBucketAssigner()
@@ -164,6 +168,14 @@ def create_bucket_assigner(options: SinkOptions) -> BucketAssigner:
     known = ("dateTime", "basePath", "columns")
     assigner: BucketAssigner = load_extension("bucketAssigner", name, known, options.values, BucketAssigner)
     return assigner
+
+
+def _check_pattern(text: str, pattern: TimeWriter) -> None:
+    """Raises BadConfigurationError for a pattern whose directories are refused, whatever the time."""
+    try:
+        _checked(str(pattern.write(pa.array([0], pa.timestamp("ms", "UTC")))[0].as_py()))
+    except BadDataError as error:
+        raise BadConfigurationError(f"option 'bucketPattern', '{text}': {error.args[0]}") from None
 
 
 def split_by_bucket(batch: pa.RecordBatch, buckets: pa.Array | str) -> Iterator[tuple[str, pa.RecordBatch]]:

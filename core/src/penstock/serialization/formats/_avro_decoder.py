@@ -19,6 +19,7 @@ from penstock.serialization.avro import (
     with_pairs,
     without_logical,
 )
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._registered_decoder import WriterDecoders
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, described, shown, with_nulls
@@ -147,5 +148,7 @@ def _checked(own: pa.DataType, wanted: pa.DataType | None) -> pa.DataType:
     try:
         pa.array([], own).cast(wanted)
     except pa.ArrowException:
-        raise BadConfigurationError(f"the Avro schema gives {own}, which can't be cast to {wanted}") from None
+        raise BadConfigurationError(
+            f"the Avro schema gives {shown_type(own)}, which can't be cast to {shown_type(wanted)}"
+        ) from None
     return wanted

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 
 __all__ = ["column_at", "type_at"]
 
@@ -18,7 +19,9 @@ def type_at(schema: pa.Schema, path: str, option: str) -> pa.DataType:
     for number, name in enumerate(names := path.split(".")):
         inside = [field.name for field in type_] if pa.types.is_struct(type_) else []
         if name not in inside:
-            where = f"'{'.'.join(names[:number])}' is {type_}" if number else f"there are {', '.join(inside)}"
+            where = (
+                f"'{'.'.join(names[:number])}' is {shown_type(type_)}" if number else f"there are {', '.join(inside)}"
+            )
             raise BadConfigurationError(f"option '{option}': no column '{path}': {where}")
         type_ = type_.field(name).type
     return type_
