@@ -82,7 +82,7 @@ def test_patterns_that_are_not_understood_are_refused(pattern, culprit):
 
 @pytest.mark.parametrize("pattern", ["../yyyy", "/yyyy", "yyyy//MM", "yyyy/", "'_'yyyy", "'.'yyyy"])
 def test_directories_that_are_refused_are_refused_at_the_start(pattern):
-    with pytest.raises(BadConfigurationError, match="option 'bucketPattern', .* a bucket is a relative path"):
+    with pytest.raises(BadConfigurationError, match=r"option 'bucketPattern', .* a bucket is a relative path"):
         create_bucket_assigner(options(bucketPattern=pattern))
 
 

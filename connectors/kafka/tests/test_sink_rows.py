@@ -35,9 +35,9 @@ def test_columns_that_no_record_has_are_named(caplog):
     ("schema", "message"),
     [
         ({"key": pa.string()}, "a column 'value' is needed"),
-        ({"value": pa.int64()}, r"column 'value' is of type int64.*value\.format"),
+        ({"value": pa.int64()}, r"column 'value' is of type bigint.*value\.format"),
         ({"value": pa.string(), "key": pa.list_(pa.string())}, "column 'key'"),
-        ({"value": pa.string(), "partition": pa.int64()}, "column 'partition' is of type int64: it must be int"),
+        ({"value": pa.string(), "partition": pa.int64()}, "column 'partition' is of type bigint: it must be int"),
         ({"value": pa.string(), "topic": pa.binary()}, "column 'topic'"),
         ({"value": pa.string(), "timestamp": pa.int64()}, "column 'timestamp'"),
         ({"value": pa.string(), "headers": pa.list_(pa.string())}, "column 'headers'"),
