@@ -220,7 +220,7 @@ def test_keys_are_checked(tmp_path):
         query.run(0, [(1, "a"), (None, "b")])
     with pytest.raises(BadConfigurationError, match="no key column 'key', only: id, note"):
         NotesSink("", keys=("key",)).validate_schema(SCHEMA)
-    with pytest.raises(BadConfigurationError, match="'tags' is of type list"):
+    with pytest.raises(BadConfigurationError, match="'tags' is of type array"):
         NotesSink("", keys=("tags",)).validate_schema(pa.schema([("tags", pa.list_(pa.string()))]))
     NotesSink("").validate_schema(SCHEMA)
 

@@ -200,13 +200,14 @@ def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers
     writer = query.task_sink().create_writer(query.context())
     writer.write(numbers([1]))
     storage = writer._staging.layout.storage
-    create = storage.create
+    create = storage.create_by_one_request
 
     def create_then_lose(path, data):
-        create(path, data)
+        is_answered = create(path, data)
         client.delete_object(Bucket=bucket, Key=path.partition("/")[2])
+        return is_answered
 
-    monkeypatch.setattr(storage, "create", create_then_lose)
+    monkeypatch.setattr(storage, "create_by_one_request", create_then_lose)
     with pytest.raises(RetriableError, match="cleaned up"):
         writer.prepare_commit()
     writer.abort()
