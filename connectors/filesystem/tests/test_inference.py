@@ -172,11 +172,11 @@ def test_a_newer_file_with_more_columns_is_named(tmp_path, source_harness, caplo
 def test_files_that_do_not_go_together(tmp_path, source_harness, caplog):
     parquet_files(tmp_path, pa.table({"a": [1]}), pa.table({"a": ["x"]}))
     with pytest.raises(
-        BadConfigurationError, match=r"1\.parquet: the column 'a' is string, and int64 in the files bef"
+        BadConfigurationError, match=r"1\.parquet: the column 'a' is string, and bigint in the files bef"
     ):
         source_harness.source(tmp_path, format="parquet", mergeSchema=True).infer_schema()
     source_harness.source(tmp_path, format="parquet").infer_schema()
-    assert "the column 'a' is string, and int64" in caplog.text
+    assert "the column 'a' is string, and bigint" in caplog.text
 
 
 OLD = pa.schema(

@@ -95,7 +95,7 @@ def test_new_columns_are_named_remembered_and_read(files, read, tmp_path):
     put_parquet(files, 3, id=pa.array([3], pa.int8()))
     assert read("parquet")["id"].to_pylist() == [1, 1 << 40, 3] and len(stored(tmp_path)) == 2
     put_parquet(files, 4, id=["text"])
-    with pytest.raises(BadDataError, match=r"4\.parquet: the column 'id' is string, and int64 .*leave the file out"):
+    with pytest.raises(BadDataError, match=r"4\.parquet: the column 'id' is string, and bigint .*leave the file out"):
         read("parquet")
     assert len(stored(tmp_path)) == 2
 

@@ -279,7 +279,7 @@ def test_any_text_survives_json_and_csv(rows):
     [
         ({"format": "text"}, {"a": pa.string(), "b": pa.string()}, "exactly one string column, there are: a string, b"),
         ({"format": "text"}, {"a": pa.int64()}, "exactly one string column"),
-        ({"format": "csv"}, {"a": pa.list_(pa.int64())}, "can't hold column 'a' of type list"),
+        ({"format": "csv"}, {"a": pa.list_(pa.int64())}, "can't hold column 'a' of type array"),
         ({"format": "csv"}, {"a": pa.binary()}, "cast it to string"),
         ({"format": "json"}, {"a": pa.map_(pa.int64(), pa.int64())}, "keys of a map must be strings"),
         ({"format": "json"}, {"a": pa.month_day_nano_interval()}, "can't hold column 'a'"),

@@ -383,7 +383,8 @@ def test_strings(pravega, pravega_source):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stream": ""}, "name streams"),
+        ({"stream": ""}, "needs the option 'stream'"),
+        ({"stream": ","}, "name streams"),
         ({"stream": "a/b/c"}, "letters"),
         ({"stream": "s", "startingStreamCut": "nonsense"}, "StreamCut.asText"),
         ({"stream": "s,t", "startingStreamCut": cut_text("x/s", {0: 0})}, "JSON"),
