@@ -145,9 +145,9 @@ RULES = [
     Rule(
         "done is noted once it is true",
         _PUBLISHING,
-        "        with contextlib.closing(self._sink.create_committer(context)) as committer:\n",
-        "        self._chain.mark_done(link.number)\n"
-        "        with contextlib.closing(self._sink.create_committer(context)) as committer:\n",
+        "            if not self._publish(committer, link, committables, owner):\n",
+        "            self._chain.mark_done(link.number)\n"
+        "            if not self._publish(committer, link, committables, owner):\n",
         seed=35,
     ),
     Rule(
