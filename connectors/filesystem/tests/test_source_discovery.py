@@ -216,7 +216,7 @@ def test_an_unchanged_directory_is_not_listed_again(tmp_path, monkeypatch):
     assert listings == [False, True] and [file.path[-1] for file in discovery.take()] == ["c"]
 
 
-def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path):
+def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path, caplog):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a").write_text("1")
     with open(os.fsencode(tmp_path) + b"/\xff", "w") as file:
@@ -231,6 +231,8 @@ def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path):
     (tmp_path / "sub").rmdir()
     discovery.list_files()
     assert discovery.take() == []
+    warning = f"{tmp_path} holds names that are not UTF-8, which are not read: rename them"
+    assert [text for text in caplog.messages if "UTF-8" in text] == [warning] * 2, "once for each query"
 
 
 def test_paths_that_are_nested_too_deeply_are_no_list_of_texts(tree, source_harness):

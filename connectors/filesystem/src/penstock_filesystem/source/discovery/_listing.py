@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pyarrow.fs as pafs
 
+from penstock.printable import get_logger
 from penstock.storage import LocalStorage, Storage
 from penstock_filesystem.source.discovery._globs import (
     covers,
@@ -29,6 +30,7 @@ from penstock_filesystem.source.discovery._progress import progress_of_listing
 
 __all__ = ["FileDiscovery", "FoundFile"]
 
+_log = get_logger("penstock.filesystem")
 #: A directory written to within this time before a listing may have changed again without its time moving.
 _RACY_NS = 2_000_000_000
 _LOOKS_AT_ONCE = 10
@@ -55,7 +57,7 @@ class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
     Hidden names (:func:`is_hidden`) are skipped, and directories of such names with everything in them; so are names
-    that are not UTF-8. Without ``recursive``, only directories that hold a column (``day=1``) are looked into. A local
+    that are not UTF-8, of which a warning tells. Without ``recursive``, only directories that hold a column (``day=1``) are looked into. A local
     directory whose time has not moved is not listed again: a file in it that was changed in place is noticed when it is
     read. Memory grows with the files that are there, not with those that were.
     The first listing says every ten seconds how far it is.
@@ -72,6 +74,7 @@ class FileDiscovery:
         self._name_filter = glob_to_regex(name_glob) if name_glob else None
         self._one_at_a_time = threading.Lock()
         self._lock = threading.Lock()
+        self._not_utf8: set[str] = set()
         self._devices: dict[str, int] = {}
         self._were_there: set[str] = set()
         self._known: dict[str, tuple[int, int]] = {}
@@ -273,6 +276,7 @@ class FileDiscovery:
             try:
                 name = info.base_name
             except UnicodeDecodeError:
+                self._warn_of_names(path)
                 continue
             if is_hidden(name):
                 continue
@@ -333,11 +337,17 @@ class FileDiscovery:
             infos = self._storage.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         except NotADirectoryError:
             return []
-        return [info.path for info in infos if _is_seen(info)]
+        found = []
+        for info in infos:
+            try:
+                if not is_hidden(info.base_name):
+                    found.append(info.path)
+            except UnicodeDecodeError:
+                self._warn_of_names(directory)
+        return found
 
-
-def _is_seen(info: pafs.FileInfo) -> bool:
-    try:
-        return not is_hidden(info.base_name)
-    except UnicodeDecodeError:
-        return False
+    def _warn_of_names(self, directory: str) -> None:
+        """Warns once that something in ``directory`` is not read."""
+        if directory not in self._not_utf8:
+            self._not_utf8.add(directory)
+            _log.warning("%s holds names that are not UTF-8, which are not read: rename them", directory)
