@@ -21,7 +21,8 @@ def test_the_same_records_in_the_same_partitions_as_sparks_connector(kafka, spar
         topic = kafka.create_topic(partitions=5)
         writer = rows.write.format(connector).option("kafka.bootstrap.servers", kafka.address)
         writer.option("topic", topic).option("includeHeaders", True).mode("append").save()
-        read = [(r.partition, r.key, r.value, r.headers) for r in kafka.read(topic)]
+        # Both are at least once here: a task that Spark runs again writes its records again.
+        read = {(r.partition, r.key, r.value, r.headers) for r in kafka.read(topic)}
         written[connector] = sorted(read, key=lambda record: (record[0], record[1]))
     assert written["penstock.kafka"] == written["kafka"] and len(written["kafka"]) == 200
 
