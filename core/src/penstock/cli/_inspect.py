@@ -149,5 +149,5 @@ def _time(milliseconds: int | None) -> str:
         return "?"
     try:
         return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # no year that there is
+    except (ValueError, OverflowError, OSError):  # outside of the calendar
         return f"{milliseconds} ms"

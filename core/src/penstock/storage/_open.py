@@ -16,7 +16,7 @@ from penstock.storage._contract import Storage
 from penstock.storage._gcs import GcsStorage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
-from penstock.storage._packages import missing_package
+from penstock.storage._packages import missing_package, package_of
 from penstock.storage._s3 import S3Storage
 
 __all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options", "storage_options_of_one"]
@@ -55,12 +55,6 @@ STORAGE_OPTIONS = connecting(
     )
 )
 
-#: What the names of a store's options begin with, by its scheme.
-_PREFIXES = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), "s3."),
-    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure."),
-    "gs": "gcs.",
-}
 _NAMES = tuple(option.name.lower() for option in STORAGE_OPTIONS)
 
 #: An address without a host: "file:x", or "hdfs:/x" for Hadoop's default host.
@@ -88,7 +82,8 @@ def storage_options_of_one(url: str, candidates: Iterable[Mapping[str, Any]]) ->
     They are those of the sink that has the most for such a store, the first of several. They are not merged: the
     address of one and the password of another would be those of no store.
     """
-    prefix = _PREFIXES.get(_split(url)[0], "")
+    package = package_of(_split(url)[0])
+    prefix = "" if package is None else f"{package.extra}."
     of_store = ({n: text for n, text in storage_options(one).items() if n.startswith(prefix)} for one in candidates)
     return max(of_store, key=len, default={})
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-__all__ = ["Package", "missing_package"]
+__all__ = ["Package", "missing_package", "package_of"]
 
 
 @dataclass(frozen=True)
 class Package:
-    """What ``store`` needs: ``name`` is the package's at an index, ``module`` what is imported."""
+    """What ``store`` needs: ``name`` is the package's at an index, ``module`` what is imported.
+
+    ``extra`` is that of penstock, with which the names of the store's options begin, too.
+    """
 
     store: str
     name: str
@@ -35,13 +38,18 @@ _BY_SCHEME = {
 }
 
 
+def package_of(scheme: str) -> Package | None:
+    """Returns what reaches the stores of a scheme, in lower case; ``None`` if that is no package."""
+    return _BY_SCHEME.get(scheme)
+
+
 def missing_package(url: str) -> Package | None:
     """Returns what is not installed here and reaches ``url``; ``None`` if nothing is missing, or no package is known.
 
     Imports only the packages that the module is in.
     """
     scheme, separator, _ = url.partition("://")
-    package = _BY_SCHEME.get(scheme.lower()) if separator else None
+    package = package_of(scheme.lower()) if separator else None
     return package if package is not None and not _is_installed(package.module) else None
 
 

@@ -57,9 +57,9 @@ class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
     Hidden names (:func:`is_hidden`) are skipped, and directories of such names with everything in them; so are names
-    that are not UTF-8, of which a warning tells. Without ``recursive``, only directories that hold a column (``day=1``)
-    are looked into. A local directory whose time has not moved is not listed again: a file in it that was changed in
-    place is noticed when it is read. Memory grows with the files that are there, not with those that were.
+    that are not UTF-8, and a warning names their directory. Without ``recursive``, only directories that hold a column
+    (``day=1``) are looked into. A local directory whose time has not moved is not listed again: a file in it that was
+    changed in place is noticed when it is read. Memory grows with the files that are there, not with those that were.
     The first listing says every ten seconds how far it is.
 
     Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_one_at_a_time`` is held for a
