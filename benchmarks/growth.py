@@ -7,17 +7,14 @@ three to five points. ``--quick`` takes the two smallest; its results go to ``.c
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import growth_files, growth_kafka, growth_lasting
-from benchmarks.kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
+from benchmarks.kafka_setup import Bench, Scale, running_bench
 from benchmarks.measuring import Measurement, Results, as_table
-from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]
 SCALE = Scale(rows={100: 40_000}, repetitions=1, copies=1, micro_batches=1, seconds=1)
@@ -48,29 +45,19 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=CURVES, help="renew only this curve (may be given again)")
     parser.add_argument("--most", type=int, default=10_000, metavar="N", help="no step above N")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that broker and data go
     name = ".cache/bench-growth-quick.json" if arguments.quick else "benchmarks/results/growth.json"
     results = Results(ROOT / name, PACKAGES)
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
-        kafka_server(Path(directory) / "broker", BROKER_PROPERTIES) as broker,
-    ):
-        spark = start_spark()
-        bench = Bench(spark, KafkaToolbox(broker.address), Path(directory), SCALE)
-        try:
-            for name, curve in CURVES.items():
-                if arguments.only and name not in arguments.only:
-                    continue
-                steps = curve.steps[: curve.quick] if arguments.quick else curve.steps
-                found: list[Measurement] = []
-                for step in (one for one in steps if one <= arguments.most):
-                    bench.say(f"{step:,} {name}")
-                    found += curve.measure(bench, step)
-                    print(as_table(found), flush=True)
-                    results.put(name, found)
-        finally:
-            stop_spark(spark)
-        bench.say("done")
+    with running_bench(SCALE) as bench:
+        for name, curve in CURVES.items():
+            if arguments.only and name not in arguments.only:
+                continue
+            steps = curve.steps[: curve.quick] if arguments.quick else curve.steps
+            found: list[Measurement] = []
+            for step in (one for one in steps if one <= arguments.most):
+                bench.say(f"{step:,} {name}")
+                found += curve.measure(bench, step)
+                print(as_table(found), flush=True)
+                results.put(name, found)
     if not arguments.quick:
         results.write_page("growth")
     return 0

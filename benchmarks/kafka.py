@@ -7,16 +7,13 @@ clients. ``--quick`` takes less data; its results go to ``.cache/bench-kafka-qui
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import kafka_latency, kafka_streams, kafka_throughput
-from benchmarks.kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
+from benchmarks.kafka_setup import Bench, Scale, running_bench
 from benchmarks.measuring import Measurement, Results, as_table
-from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]
 FULL = Scale(rows={100: 8_000_000, 1000: 2_000_000}, repetitions=3, copies=3, micro_batches=40, seconds=40)
@@ -38,25 +35,15 @@ def main() -> int:
     names = [case.__name__ for case in CASES]
     parser.add_argument("--only", action="append", choices=names, help="renew only this case (may be given again)")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that broker and data go
     results = Results(
         ROOT / (".cache/bench-kafka-quick.json" if arguments.quick else "benchmarks/results/kafka.json"), PACKAGES
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
-        kafka_server(Path(directory) / "broker", BROKER_PROPERTIES) as broker,
-    ):
-        spark = start_spark()
-        bench = Bench(spark, KafkaToolbox(broker.address), Path(directory), QUICK if arguments.quick else FULL)
-        try:
-            for case in CASES:
-                if not arguments.only or case.__name__ in arguments.only:
-                    found = case(bench)
-                    print(as_table(found), flush=True)
-                    results.put(case.__name__, found)
-        finally:
-            stop_spark(spark)
-        bench.say("done")
+    with running_bench(QUICK if arguments.quick else FULL) as bench:
+        for case in CASES:
+            if not arguments.only or case.__name__ in arguments.only:
+                found = case(bench)
+                print(as_table(found), flush=True)
+                results.put(case.__name__, found)
     if not arguments.quick:
         results.write_page("kafka")
     return 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 from benchmarks.kafka_bound import register_bound
 from benchmarks.measuring import OURS, THEIRS, number
-from penstock_kafka.dev import KafkaToolbox
+from penstock_kafka.dev import KafkaToolbox, kafka_server
 from spark_jars import spark_kafka_jars
 
 FILES = 8
@@ -174,6 +176,23 @@ class Bench:
                 self.say(f"  {side}: {number(values[side][-1])} {unit}")
             order.reverse()
         return values
+
+
+@contextmanager
+def running_bench(scale: Scale) -> Iterator[Bench]:
+    """A broker and a Spark session for the block. Both end with it, also by SIGTERM, and the broker's data goes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        kafka_server(Path(directory) / "broker", BROKER_PROPERTIES) as broker,
+    ):
+        spark = start_spark()
+        bench = Bench(spark, KafkaToolbox(broker.address), Path(directory), scale)
+        try:
+            yield bench
+        finally:
+            stop_spark(spark)
+        bench.say("done")
 
 
 def seconds_of(action: Callable[[], object]) -> float:
