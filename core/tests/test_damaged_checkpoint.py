@@ -41,6 +41,8 @@ def test_a_whole_one_and_one_that_is_not_there(checkpoint):
         ("offsets/1", "v1\n{}", r"it is cut off"),
         ("offsets/1", OFFSETS[:-3], r"offsets/1 is damaged \(JSONDecodeError"),
         ("offsets/0", "no version", r"it does not begin with a version\): put the checkpoint back from a copy"),
+        ("offsets/0", "very\n{}\n{}", r"it does not begin with a version\): put the checkpoint back from a copy"),
+        ("commits/0", "very\n{}", r"commits/0 is damaged: remove it and \.0\.crc next to it"),
         ("commits/0", "v1\n", r"commits/0 is damaged: remove it and \.0\.crc next to it; the next start runs batch 0"),
     ],
 )

@@ -362,10 +362,10 @@ def seen(folder):
     return Counter(rows), Counter(letter["offset"] for letter in letters_in(folder / "letters"))
 
 
-def files_query(folder, schema=FRAME, query_id="q", done=()):
+def files_query(folder, schema=FRAME, query_id="q", done=(), letters_to="letters", **others):
     given = {"path": str(folder / "rows"), "bucketAssigner": "basePath"}
     if schema is FRAME:
-        given |= to_folder(folder / "letters")
+        given |= {**to_folder(folder / letters_to), **others}
     sink = sink_with_letters(find_connector("filesystem").load(), schema, given)
     return SinkQuery(sink, schema, folder / "checkpoint", query_id, set(done))
 
@@ -400,6 +400,20 @@ def test_each_record_is_once_in_one_of_the_two_whatever_crashes(tmp_path_factory
     rows, bad = seen(folder)
     assert rows == Counter(one for one in every if not one % 2)
     assert bad == Counter(one for one in every if one % 2)
+
+
+def test_letters_that_go_elsewhere_while_some_are_open_are_refused(tmp_path):
+    carried = {"deadLetters.rollOnCheckpoint": "false"}
+    files_query(tmp_path, **carried).run(0, [[frame([0, 1])]])
+    moved = files_query(tmp_path, done=[0], letters_to="elsewhere", **carried)
+    said = r"wrote to \S+/letters \(letters\) before and is to write to \S+/elsewhere, while rows .*: run penstock fin"
+    with pytest.raises(BadConfigurationError, match=said):
+        moved.run(1, [[frame([2, 3])]])
+    files_query(tmp_path, done=[0], **carried).finish()
+    moved.run(1, [[frame([2, 3])]])
+    moved.finish()
+    assert seen(tmp_path) == (Counter([0, 2]), Counter([1]))
+    assert len(list((tmp_path / "elsewhere").glob("*.json"))) == 1
 
 
 def test_letters_may_come_and_go_while_files_are_open(tmp_path):

@@ -219,12 +219,12 @@ def test_links_are_values():
 
 def test_the_stored_form_is_compact_and_says_its_format():
     stored = replace(LINK, offsets=b"v1" * 99).to_bytes()
-    assert json.loads(stored)["format"] == 2 and b", " not in stored and b": " not in stored
+    assert json.loads(stored)["format"] == 3 and b", " not in stored and b": " not in stored
     assert Link.from_bytes(stored, done=True, where="x").offsets == b"v1" * 99
     assert json.loads(LINK.to_bytes())["offsets"] == ""
 
 
-@pytest.mark.parametrize("format_", [3, 99])
+@pytest.mark.parametrize("format_", [4, 99])
 def test_a_newer_format_is_refused_by_its_place(chain, storage, format_):
     storage.files[path(7)] = json.dumps({**json.loads(LINK.to_bytes()), "format": format_}).encode()
     with pytest.raises(FatalError, match=f"memory:{path(7)}: written by a newer penstock"):
@@ -331,7 +331,8 @@ def test_a_call_of_the_store_that_fails_is_made_again(call):
         {"pending": -1},
         {"pending": 10**30},
         {"id": 5},
-        {"target": None},
+        {"targets": None},
+        {"targets": {"": 5}},
         {"metrics": []},
         {"metrics": {"rows_written": "x"}},
     ],

@@ -14,10 +14,12 @@ FIELDS = fields_of_ddl("key binary, value struct<city: string, at: timestamp, pl
 
 
 def test_fields_of_schemas():
-    assert FIELDS == {"key": None, "value": {"city": None, "at": None, "place": {"x": None, "y": None}}, "n": None}
+    value = {"city": "string", "at": "timestamp", "place": {"x": "int", "y": "int"}}
+    assert {"key": "binary", "value": value, "n": "long"} == FIELDS
     place = pa.struct([("x", pa.int32()), ("y", pa.int32())])
-    value = pa.struct([("city", pa.string()), ("at", pa.timestamp("us")), ("place", place)])
-    assert fields_of_arrow(pa.schema([("key", pa.binary()), ("value", value), ("n", pa.int64())])) == FIELDS
+    value = pa.struct([("city", pa.string()), ("at", pa.timestamp("us", "UTC")), ("place", place)])
+    read = fields_of_arrow(pa.schema([("key", pa.binary()), ("value", value), ("n", pa.int64())]))
+    assert read == {**FIELDS, "n": "bigint"}
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,11 @@ def mistakes(tmp_path, extra="select: value.*", more="v: SELECT 1 AS one FROM so
             "watermark: {column: at, delay: 1 minute}",
             "6:23: 'watermark': there is no column 'at'; there are: id, value",
         ),
+        (
+            "watermark: {column: id, delay: 1 minute}",
+            "6:23: 'watermark': column 'id' is of type long, and event time is a timestamp: make one of it with "
+            "'select' or in a view",
+        ),
         ("flatten: vale", "6:12: 'flatten': there is no column 'vale'; did you mean 'value'?"),
         ("flatten: id", "6:12: 'flatten': 'id' is no struct, so it has no fields"),
         ("select: [id, value.citi]", "6:16: 'value.citi': 'value' has no field 'citi'; did you mean 'city'?"),
@@ -167,6 +174,10 @@ def test_two_columns_of_one_name(tmp_path):
         ("{u: SELECT city FROM source, v: SELECT city FROM u GROUP BY city}", "'v' makes groups of a stream"),
         ("{u: SELECT city FROM source GROUP BY city, v: SELECT city FROM u}", "'u' makes groups of a stream"),
         ("v: {sql: SELECT city FROM source, watermark: {column: att, delay: 1s}}", "'watermark': there is no column"),
+        (
+            "v: {sql: SELECT city AS c FROM source, watermark: {column: c, delay: 1s}}",
+            "'watermark': column 'c' is of type string, and event time is a timestamp",
+        ),
         ("v: {sql: SELECT city FROM source, watermark: {column: at, delay: 10}}", "'10' has no unit: write 10 seconds"),
     ],
 )
@@ -180,6 +191,8 @@ def test_mistakes_of_views(tmp_path, view, expected):
     [
         "v: SELECT upper(city) AS c, at FROM source WHERE city = 'FROM nowhere GROUP BY'",
         "v: {sql: SELECT city FROM source, python: 'p.py:f'}",
+        "{u: \"SELECT from_json(city, 'a int') AS made FROM source\", v: SELECT made.* FROM u}",
+        "v: {sql: SELECT to_timestamp(city) AS c FROM source, watermark: {column: c, delay: 1s}}",
         "v: SELECT s.city FROM source s JOIN (SELECT city, count(*) AS n FROM cities GROUP BY city) t USING (city)",
         "v: {sql: 'SELECT window(at, \"1 minute\").start AS w, count(*) AS n FROM source GROUP BY 1'}",
         "{u: {sql: SELECT at FROM source, watermark: {column: at, delay: 1s}}, v: SELECT at FROM u GROUP BY at}",
@@ -209,6 +222,25 @@ def test_the_package_of_every_scheme_is_looked_for(tmp_path, monkeypatch, scheme
     assert pipeline is not None
     (found,) = check_places(pipeline)
     assert f"{scheme}:// needs " in str(found) and f"pip install 'penstock[{extra}]'" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("magnet://b/out", "no file system for 'magnet://'"),
+        ("s3:///out", "names no bucket: write s3://bucket/prefix"),
+        ('"a\\0b"', "no file system takes a NUL character"),
+    ],
+)
+@pytest.mark.parametrize("place", ["path", "checkpoint"])
+def test_an_address_that_no_store_has(tmp_path, address, said, place):
+    path = tmp_path / "p.yaml"
+    sink = f"{{format: penstock.filesystem, options: {{path: {address if place == 'path' else 'out'}}}}}"
+    checkpoint = address if place == "checkpoint" else "ck"
+    path.write_text(f"source: {{format: rate}}\nsink: {sink}\ncheckpoint: {checkpoint}\n")
+    pipeline, found = check_pipeline(path, {})
+    found = [str(one) for one in (*found, *(check_places(pipeline) if pipeline else ()))]
+    assert any(said in one for one in found), found
 
 
 def test_what_is_missing_on_this_machine(tmp_path, monkeypatch):

@@ -160,7 +160,7 @@ def test_source_and_sources(tmp_path):
 
 def test_values_from_the_environment(tmp_path):
     text = GOOD.replace("in/", "${IN}/x").replace("/abs/out", "${OUT:-elsewhere}").replace("flights", "$${IN}")
-    pipeline = read_pipeline(write(tmp_path, text), {"IN": "s3://bucket", "OUT": ""}).pipeline
+    pipeline, _ = check_pipeline(write(tmp_path, text), {"IN": "s3://bucket", "OUT": ""})
     assert pipeline is not None
     assert pipeline.sources[0].options["path"] == "s3://bucket/x"
     assert pipeline.sinks[0].options["path"] == f"{tmp_path}/elsewhere"
@@ -174,33 +174,47 @@ def test_an_unset_variable_is_found_inside_a_long_text(tmp_path):
     ]
 
 
+LISTED = GOOD.replace("format: csv", "format: penstock.filesystem").replace("path: in/", "paths: LIST\n    format: csv")
+
+
 def test_a_list_of_paths_becomes_the_options_json(tmp_path):
-    text = GOOD.replace("path: in/", "paths: [a, s3://b/c]")
-    pipeline = read_pipeline(write(tmp_path, text), {}).pipeline
+    text = LISTED.replace("LIST", "[a, s3://b/c]")
+    pipeline, _ = check_pipeline(write(tmp_path, text), {})
     assert pipeline is not None
     assert json.loads(pipeline.sources[0].options["paths"]) == [f"{tmp_path}/a", "s3://b/c"]
 
 
 @pytest.mark.parametrize("text", ['["a", "s3://b/c"]', "[1]", "nonsense"])
 def test_paths_written_as_json_are_relative_to_the_file_too(tmp_path, text):
-    pipeline = read_pipeline(write(tmp_path, GOOD.replace("path: in/", f"paths: '{text}'"))).pipeline
+    pipeline, _ = check_pipeline(write(tmp_path, LISTED.replace("LIST", f"'{text}'")), {})
+    assert pipeline is not None
     expected = json.dumps([f"{tmp_path}/a", "s3://b/c"]) if "s3" in text else text
     assert pipeline.sources[0].options["paths"] == expected
 
 
-def test_every_path_that_a_connector_declares_is_relative_to_the_file(tmp_path):
-    declared = {
-        name
-        for one in installed_connectors()
-        for side, options in (("source", one.load().source_options), ("sink", one.load().sink_options))
-        for option in options or ()
-        if option.kind == "path"
-        for name in (option.name, *([f"deadLetters.{option.name}"] if side == "sink" else []))
-    }
-    assert {"schemaLocation", "deadLetters.path"} <= declared
-    text = GOOD.replace("path: in/", ", ".join(f"{name}: some/where" for name in sorted(declared)).join("{}"))
-    source = read_pipeline(write(tmp_path, text.replace("    header: true\n", ""))).pipeline.sources[0]
-    assert source.options == dict.fromkeys(declared, f"{tmp_path}/some/where")
+@pytest.mark.parametrize("role", ["source", "sink"])
+@pytest.mark.parametrize("connector", installed_connectors(), ids=lambda one: one.name)
+def test_every_path_that_a_connector_declares_is_relative_to_the_file(tmp_path, connector, role):
+    made = connector.load()
+    options = (made.source_options if role == "source" else made.sink_options) or ()
+    declared = {option.name: "some/where" for option in options if option.kind == "path"}
+    if role == "sink":
+        declared |= {"deadLetters.format": "filesystem", "deadLetters.path": "some/where"}
+    end = {"format": connector.format.upper(), "options": declared}
+    ends = {"source": {"format": "rate"}, "sink": {"format": "noop"}, role: end}
+    pipeline, mistakes = check_pipeline(write(tmp_path, json.dumps({**ends, "checkpoint": "ck"})), {})
+    assert pipeline is not None, mistakes
+    found = getattr(pipeline, f"{role}s")[0].options
+    assert found == {name: text.replace("some", f"{tmp_path}/some") for name, text in declared.items()}
+
+
+def test_paths_of_spark_are_relative_to_the_file(tmp_path):
+    names = ("path", "sourceArchiveDir", "basePath")
+    source = {"format": "csv", "options": dict.fromkeys(names, "some/where")}
+    text = json.dumps({"source": source, "sink": {"format": "noop"}, "checkpoint": "ck"})
+    pipeline = read_pipeline(write(tmp_path, text), {}).pipeline
+    assert pipeline is not None
+    assert pipeline.sources[0].options == dict.fromkeys(names, f"{tmp_path}/some/where")
 
 
 def test_reprs_hold_no_option_values(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock._plugins import installed_connectors
 from penstock.errors import PenstockError
-from penstock.printable import get_logger, printable
+from penstock.printable import concise, get_logger, printable
 from suite.hostile import TEXTS
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,25 @@ def test_it_is_one_line_and_a_second_call_changes_nothing(text):
     assert is_safe(shown) and len(shown.splitlines()) <= 1
     assert printable(shown) == shown
     assert is_safe(printable(text, lines=True).replace("\n", "").replace("\t", ""))
+
+
+def test_a_message_has_no_long_middle():
+    path = "/".join(f"directory{number}" for number in range(400))
+    said = str(PenstockError(f"option 'path': {path} is not there: create it"))
+    assert said.startswith("option 'path': directory0/") and said.endswith("/directory399 is not there: create it")
+    assert len(said) < 500 and "characters]" in said
+    said = str(PenstockError(f"{'a b ' * 5000}: write less"))
+    assert len(said) < 3000 and said.startswith("a b a b") and said.endswith("a b : write less")
+    assert str(PenstockError("x" * 500)) == "x" * 500
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([" ", "a", "word" * 200, "\n", "…[1 characters]…", "b" * 499]), max_size=60).map("".join)
+)
+def test_a_message_that_is_quoted_stays_as_it_is(text):
+    said = concise(text)
+    assert len(said) <= 3000 and concise(said) == said
 
 
 @pytest.mark.parametrize("text", TEXTS)

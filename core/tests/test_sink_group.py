@@ -192,6 +192,39 @@ def test_a_sink_that_was_taken_out_of_the_group_gets_what_was_decided(half_publi
     assert (query.visible("first"), query.visible("second")) == ([1], [2])
 
 
+def test_a_sink_that_goes_elsewhere_while_rows_are_open_is_refused(half_published):
+    query = half_published
+    query.restart()
+    query.group.sinks["second"][1]["path"] = f"{query.root}/third"
+    query.plan(0)
+    said = r"wrote to .*/second \(second\) before .* to .*/third, while rows .*: run penstock finish --take-over .*/ck"
+    with pytest.raises(BadConfigurationError, match=said), query.group.batch(Frame([]), 0):
+        pass
+    assert runner.invoke(app, ["finish", str(query.checkpoint), "--take-over"]).exit_code == 0
+    with query.group.batch(Frame([]), 0):
+        pass
+    query.done(0)
+    query.plan(1)
+    with query.group.batch(Frame([]), 1) as batch:
+        batch.write("second", Frame([3]))
+    assert (query.visible("second"), query.visible("third")) == ([2], [3])
+
+
+def test_a_sink_of_another_connector_under_the_same_name_ends_what_was_begun(half_published, monkeypatch):
+    """The name says which sink it is; its connector may be another one after a restart."""
+    query = half_published
+    query.restart()
+    query.group.sinks["second"][1]["path"] = f"{query.root}/third"
+    files = _sink_group.find_connector("filesystem")
+    with monkeypatch.context() as patch:
+        patch.setattr(_sink_group, "find_connector", lambda _: SimpleNamespace(name="another", load=files.load))
+        query.batch(0)
+    assert (query.visible("second"), query.visible("third")) == ([2], [])
+    query.done(0)
+    query.batch(1, second=[3])
+    assert (query.visible("second"), query.visible("third")) == ([2], [3])
+
+
 def test_a_person_publishes_the_rest(half_published):
     query, checkpoint = half_published, str(half_published.checkpoint)
     shown = " ".join(runner.invoke(app, ["inspect", checkpoint]).stdout.split())

@@ -42,7 +42,7 @@ LINK = Link(
     ceiling_us=20,
     query="q",
     place="x",
-    target="/out",
+    targets={"": "/out"},
     metrics={"rows_written": 10},
 )
 OFFSET = StreamOffset(
@@ -61,8 +61,9 @@ LOG_STATE = LogState(
 )
 
 
-def test_link_of_format_2_opens():
-    stored = (GOLDEN / "link-v2.json").read_bytes()
+@pytest.mark.parametrize("version", [2, 3])
+def test_links_open(version):
+    stored = (GOLDEN / f"link-v{version}.json").read_bytes()
     assert Link.from_bytes(stored, done=False, where="golden") == LINK
 
 

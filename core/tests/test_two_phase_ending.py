@@ -111,7 +111,9 @@ def test_a_roll_whose_inputs_a_batch_has_replaced_gives_way(log, error, name):
 
 # --- batch writes -----------------------------------------------------------------------------------------------------
 
-FIRST = Link(number=0, kind=LinkKind.CLAIM, base=0, generation=0, id="first", run="m run", query="q", target="/out")
+FIRST = Link(
+    number=0, kind=LinkKind.CLAIM, base=0, generation=0, id="first", run="m run", query="q", targets={"": "/out"}
+)
 AT_ONCE = replace(PLANNED, base=0, head=0, generation=0, batch_id=0)
 
 

@@ -216,14 +216,14 @@ def test_a_batch_from_before_one_that_the_first_edition_decided(log):
 def test_the_target_may_not_change_while_rows_are_open(log, before, now, states, pending, refused):
     log.sink.target = now
     states = HEAD.states if states else ()
-    log.have(replace(HEAD, target=before, states=states, pending=1000 if pending else None))
+    log.have(replace(HEAD, targets={"": before}, states=states, pending=1000 if pending else None))
     if refused:
         with pytest.raises(BadConfigurationError, match=f"wrote to {before} before and is to write to {now}"):
             log.plan()
         assert log.appended == [] and log.claimed == 0, "the sink that can finish them stays stored"
     else:
         log.plan()
-        assert log.appended[0].target == now
+        assert log.appended[0].targets == {"": now}
 
 
 def test_carried_state_that_is_gone_is_told_by_name_and_number(log):

@@ -49,7 +49,7 @@ HEAD = Link(
     floor_us=1_800_000_001_000_000,
     ceiling_us=1_800_000_009_000_000,
     query="q",
-    target="/out",
+    targets={"": "/out"},
     metrics={"rows": 3},
 )
 #: The batch that comes next.

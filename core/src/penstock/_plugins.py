@@ -68,13 +68,14 @@ def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[Inst
 
 
 def find_connector(name: str) -> InstalledConnector:
-    """Returns the connector ``name``, with or without ``penstock.``. Raises BadConfigurationError, with the nearest
-    name.
+    """Returns the connector ``name``, with or without ``penstock.``; Spark does not regard the case of a format.
+
+    Raises BadConfigurationError, with the nearest name.
     """
-    short = name.removeprefix("penstock.")
+    short = name.lower().removeprefix("penstock.")
     all_found = installed_connectors()
     for connector in all_found:
-        if connector.name == short:
+        if connector.name.lower() == short:
             return connector
     near = nearest_hint(short, (connector.name for connector in all_found))
     raise BadConfigurationError(f"no connector '{short}' is installed{near or f': pip install penstock-{short}'}")

@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 
 from penstock._error_book import code_for
-from penstock.printable import printable
+from penstock.printable import concise
 
 __all__ = [
     "BadConfigurationError",
@@ -35,7 +35,8 @@ __all__ = [
 class PenstockError(Exception):
     """Base of every error that Penstock raises on purpose.
 
-    Messages quote names and answers from outside, so they are made printable, and one line (:mod:`penstock.printable`).
+    Messages quote names and answers from outside, so they are made printable, one line, and not too long
+    (:func:`penstock.printable.concise`).
     ``error_code`` is the code of the situation. Without one it is that of an error that the message repeats, or that
     of the module which makes the error (:class:`penstock.error_codes.ErrorBook`). A stack trace has it in a line of its
     own below the message, which is how it crosses from Spark's workers.
@@ -45,7 +46,7 @@ class PenstockError(Exception):
     error_code: str
 
     def __init__(self, *args: object, error_code: str = "") -> None:
-        super().__init__(*(printable(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(concise(one) if isinstance(one, str) else one for one in args))
         self._set_code(error_code or _repeated(self) or _of_place(self))
 
     def with_code(self, error_code: str) -> PenstockError:

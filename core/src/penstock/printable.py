@@ -10,7 +10,7 @@ import logging
 import re
 import traceback
 
-__all__ = ["get_logger", "printable"]
+__all__ = ["concise", "get_logger", "printable"]
 
 #: Controls (C0, DEL, C1), soft hyphen, marks of direction, invisible characters, line and paragraph separators,
 #: surrogates, tags. Joiners stay: scripts and emoji need them.
@@ -27,6 +27,24 @@ def printable(text: str, *, lines: bool = False) -> str:
     so a second call changes nothing.
     """
     return _UNSAFE.sub(_kept_or_escaped if lines else _escaped, text)
+
+
+#: What is quoted is seldom longer: an address, a path, an option's text.
+_LONG_WORD = re.compile(r"\S{501,}")
+_LONGEST = 3000
+
+
+def concise(text: str) -> str:
+    """Returns a message as a person reads it: printable, long words and a long whole without their middle.
+
+    What it returns is returned as it is. So a message may be quoted in another one.
+    """
+    text = _LONG_WORD.sub(lambda word: _without_middle(word.group(), 300, 100), printable(text))
+    return _without_middle(text, 2000, 700) if len(text) > _LONGEST else text
+
+
+def _without_middle(text: str, first: int, last: int) -> str:
+    return f"{text[:first]}…[{len(text) - first - last:,} characters]…{text[-last:]}"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ from penstock.system import system
 
 __all__ = ["BEFORE_ALL", "Chain", "Head", "Link", "LinkKind", "TaskOutput", "StateItem"]
 
-FORMAT = 2
+FORMAT = 3
 #: Links that are kept below the base and below what is pending.
 KEEP = 32
 _SHORTEN_EVERY = 16
@@ -108,8 +108,8 @@ class Link:
     batch that was decided (-1: none), ``fingerprint`` tells it from another of the same number (empty for one that the
     first edition decided), and ``offsets`` is Spark's own file of it. ``sequence`` is used up to there. ``floor_us``
     and ``ceiling_us`` bound write timestamps: those up to the floor may have been used, and no process uses one above
-    the ceiling. ``engine_run`` is the engine's run that last came to the end of a write of ``batch``; empty for a log
-    with one write in each batch.
+    the ceiling. ``targets`` says where rows go (see :func:`penstock.sink.targets_of`). ``engine_run`` is the engine's
+    run that last came to the end of a write of ``batch``; empty for a log with one write in each batch.
     """
 
     number: int
@@ -133,7 +133,7 @@ class Link:
     ceiling_us: int = 0
     query: str = ""
     place: str = ""
-    target: str = ""
+    targets: dict[str, str] = field(default_factory=dict)
     engine_run: str = ""
     metrics: dict[str, int] = field(default_factory=dict)
 
@@ -168,6 +168,8 @@ class Link:
         if stored == 1:
             return _from_first_edition(value, outputs, states, done=done, where=where)
         value["kind"] = LinkKind(value["kind"])
+        if stored == 2:
+            value["targets"] = {"": value.pop("target")}
         value["offsets"] = inflated(base64.b64decode(value["offsets"])) if value["offsets"] else b""
         link = cls(outputs=outputs, states=states, **value)
         link._check()
@@ -184,6 +186,9 @@ class Link:
         for name, number in self.metrics.items():
             if not isinstance(number, int | float):
                 raise TypeError(f"{name} of metrics is no number: {number!r}")
+        for name, text in self.targets.items():
+            if not isinstance(text, str):
+                raise TypeError(f"{name!r} of targets is no text: {text!r}")
         if self.pending is not None and type(self.pending) is not int:
             raise TypeError(f"pending is no number: {self.pending!r}")
         if self.batch < -1 or not 0 <= (self.pending or 0) <= self.number:
@@ -229,7 +234,7 @@ def _from_first_edition(
 
 #: Fields of a link by their type, except for those that are taken apart one by one.
 _NUMBERS = ("number", "base", "generation", "time_ms", "batch", "sequence", "writers", "floor_us", "ceiling_us")
-_TEXTS = ("id", "run", "session", "plan", "fingerprint", "query", "place", "target", "engine_run")
+_TEXTS = ("id", "run", "session", "plan", "fingerprint", "query", "place", "engine_run")
 #: Stands before the first link.
 BEFORE_ALL = Link(number=-1, kind=LinkKind.CLAIM, base=-1)
 

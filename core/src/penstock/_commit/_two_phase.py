@@ -68,7 +68,9 @@ from penstock.sink import (
     SinkContext,
     SupportsWriteTimestamps,
     describe_state,
+    member_of,
     state_serializer_of,
+    targets_of,
 )
 from penstock.system import system
 
@@ -243,12 +245,27 @@ class TwoPhaseCommit:
         return head
 
     def _check_target(self, head: Head) -> None:
-        before, now = head.link.target, self._sink.target
-        if before and now and before != now and (head.link.states or head.pending is not None):
-            raise BadConfigurationError(
-                f"the query wrote to {before} before and is to write to {now}, while rows for {before} are still open: "
-                f"run penstock finish --take-over {self._chain.checkpoint} first"
-            )
+        """Raises BadConfigurationError if what is open is for another target than that which its member has now, or the
+        sink has no such member any more.
+        """
+        first = f"run penstock finish --take-over {self._chain.checkpoint} first"
+        stored = [item.payload for item in head.link.states]
+        if head.pending is not None:
+            stored += [one for output in self._chain.read(head.pending).outputs for one in output.committables]
+        targets = targets_of(self._sink)
+        for member in sorted({member_of(self._sink, one) for one in stored}):
+            if member not in targets:
+                raise BadConfigurationError(
+                    f"what was written to '{member}' is not published yet, and the query has no such sink any more: "
+                    f"add it again as it was, or {first}"
+                )
+            before, now = head.link.targets.get(member), targets[member]
+            if before and now and before != now:
+                of_member = f" ({member})" if member else ""
+                raise BadConfigurationError(
+                    f"the query wrote to {before}{of_member} before and is to write to {now}, while rows for {before} "
+                    f"are still open: {first}"
+                )
 
     def _committer(self) -> contextlib.closing[Committer[Any, Any]]:
         """Makes a committer for one step. It is cheap: connectors keep their connections for the whole process."""
@@ -377,7 +394,7 @@ class TwoPhaseCommit:
             pending=number if any(output.committables for output in outputs) else head.pending,
             sequence=before.sequence + max(by_writer.values(), default=0),
             query=self._context.query_id,
-            target=self._sink.target,
+            targets=targets_of(self._sink),
             metrics={},
         )
 

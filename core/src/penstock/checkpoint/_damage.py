@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,6 +20,8 @@ from penstock.system import in_parallel
 
 __all__ = ["damage_of"]
 
+#: Of what Spark writes; it says itself if one is newer than it can read.
+_VERSION = re.compile("v[0-9]+")
 _FROM_A_COPY = "put the checkpoint back from a copy, or start with a new checkpoint location"
 
 
@@ -91,7 +94,7 @@ def _problem_of_offsets(data: bytes) -> str:
     if not data.strip():
         return "it is empty"
     lines = data.decode("utf-8", "replace").split("\n")
-    if not lines[0].startswith("v"):
+    if not _VERSION.fullmatch(lines[0]):
         return "it does not begin with a version"
     if len(lines) < 3:
         return "it is cut off"
@@ -111,7 +114,7 @@ def _check_commit(storage: Storage, checkpoint: str, number: int) -> None:
         return
     lines = storage.read(path).decode("utf-8", "replace").split("\n")
     try:
-        if lines[0].startswith("v") and isinstance(json.loads("\n".join(lines[1:])), dict):
+        if _VERSION.fullmatch(lines[0]) and isinstance(json.loads("\n".join(lines[1:])), dict):
             return
     except MALFORMED:
         pass

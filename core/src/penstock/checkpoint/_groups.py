@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock._commit import TaskOutput
-from penstock.checkpoint._stored import load_sink, sink_path
+from penstock.checkpoint._stored import make_sink, read_form, sink_path
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import RetryPolicy
 from penstock.serialization import malformed_is_bad_data
@@ -53,19 +53,34 @@ def _opened(storage: Storage, path: str, data: bytes) -> dict[str, Any]:
 
 
 def load_group(
-    storage: Storage, home: str, names: Iterable[str], options: Mapping[str, Mapping[str, str]]
+    storage: Storage,
+    home: str,
+    names: Iterable[str],
+    options: Mapping[str, Mapping[str, str]],
+    connectors: Mapping[str, str] | None = None,
 ) -> tuple[SinkUnion, RetryPolicy]:
     """Returns the members that have been written to, with the ``options`` of each, and for how long to wait for them.
+
+    ``connectors``: the name of each one's connector now. One that was another's is returned as it was stored, to end
+    what it has begun; it is left out if that lacks an option, such as a password.
 
     Raises as :func:`penstock.checkpoint._stored.load_sink` does.
     """
     members, has_unknown, retry = [], False, RetryPolicy(0)
     for name in names:
         try:
-            _, sink, schema, patience = load_sink(storage, sink_path(f"{home}/{name}"), options.get(name))
+            form = read_form(storage, sink_path(f"{home}/{name}"))
         except FileNotFoundError:
             has_unknown = True  # its first write may be the next one
             continue
+        is_another = form.name != (connectors or {}).get(name, form.name)
+        has_unknown = has_unknown or is_another
+        try:
+            _, sink, schema, patience = make_sink(form, None if is_another else options.get(name))
+        except BadConfigurationError:
+            if is_another:
+                continue
+            raise
         members.append(Member(name, sink, schema))
         retry = max(retry, patience, key=lambda one: one.timeout_s)
     return as_one(members, has_unknown=has_unknown), retry

@@ -22,10 +22,13 @@ from penstock.sink import TwoPhaseCommitSink
 from penstock.storage import Storage
 
 __all__ = [
+    "SinkForm",
     "StoredSink",
     "chain_of",
     "load_sink",
+    "make_sink",
     "query_id_of",
+    "read_form",
     "read_sink",
     "remember_sink",
     "sink_path",
@@ -111,36 +114,55 @@ class StoredSink:
     schema: pa.Schema
 
 
-def read_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> StoredSink:
-    """Returns the inverse of :func:`store_sink`. ``options`` adds what was secret, and replaces the rest: what it does
-    not go with is left out.
+@dataclass(frozen=True)
+class SinkForm:
+    """What is stored of a sink: its connector's name, the options as texts, the rows' schema, and the file."""
 
-    Raises FileNotFoundError, and BadConfigurationError if there is no such connector any more.
-    """
-    given, where = dict(options or {}), storage.url(path)
-    name, options_of_run, schema = _parsed_sink(storage.read(path), where)
-    connector: Connector = find_connector(name).load()
-    if connector.sink_options is None:
-        raise BadConfigurationError(f"{where}: connector '{name}' has no sink any more")
-    texts = connector.sink_options.completed(given, options_of_run)
-    return StoredSink(name, connector, connector.sink_options.parse(texts, owner=f"sink penstock.{name}"), schema)
+    name: str
+    texts: Mapping[str, str]
+    schema: pa.Schema
+    where: str
+
+    def open(self, options: Mapping[str, str] | None) -> StoredSink:
+        """Returns the sink with its connector. ``options`` adds what was secret, and replaces the rest: what it does
+        not go with is left out.
+
+        Raises BadConfigurationError if there is no such connector any more, or it refuses the options.
+        """
+        connector: Connector = find_connector(self.name).load()
+        if connector.sink_options is None:
+            raise BadConfigurationError(f"{self.where}: connector '{self.name}' has no sink any more")
+        texts = connector.sink_options.completed(dict(options or {}), dict(self.texts))
+        values = connector.sink_options.parse(texts, owner=f"sink penstock.{self.name}")
+        return StoredSink(self.name, connector, values, self.schema)
+
+
+def read_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> StoredSink:
+    """Returns the inverse of :func:`store_sink`. Raises FileNotFoundError, and as :meth:`SinkForm.open` does."""
+    return read_form(storage, path).open(options)
 
 
 def load_sink(
     storage: Storage, path: str, options: Mapping[str, str] | None
 ) -> tuple[str, AnySink, pa.Schema, RetryPolicy]:
+    """Returns what :func:`make_sink` does, from a file. Raises FileNotFoundError, and as that does."""
+    return make_sink(read_form(storage, path), options)
+
+
+def make_sink(form: SinkForm, options: Mapping[str, str] | None) -> tuple[str, AnySink, pa.Schema, RetryPolicy]:
     """Returns a stored sink, made: the connector's name, the sink, the schema of its rows, and for how long the sink is
-    waited for. Raises as :func:`read_sink` does, and BadConfigurationError if it is no sink any more that commits.
+    waited for. Raises as :meth:`SinkForm.open` does, and BadConfigurationError if it is no sink any more that commits.
     """
-    stored = read_sink(storage, path, options)
+    stored = form.open(options)
     sink = create_sink(stored.connector, stored.options, stored.schema)
     if not isinstance(sink, TwoPhaseCommitSink):
-        raise BadConfigurationError(f"{storage.url(path)}: its sink commits nothing with these options (delivery)")
+        raise BadConfigurationError(f"{form.where}: its sink commits nothing with these options (delivery)")
     return stored.name, sink, stored.schema, RetryPolicy.from_values(stored.options)
 
 
-def _parsed_sink(data: bytes, where: str) -> tuple[str, dict[str, str], pa.Schema]:
-    """Returns the connector's name, the options and the schema."""
+def read_form(storage: Storage, path: str) -> SinkForm:
+    """Returns what is stored of a sink. Raises FileNotFoundError, and BadDataError for what no version has written."""
+    data, where = storage.read(path), storage.url(path)
     with malformed_is_bad_data(where):
         stored = json.loads(data)
         if stored["format"] > FORMAT:
@@ -153,7 +175,7 @@ def _parsed_sink(data: bytes, where: str) -> tuple[str, dict[str, str], pa.Schem
         options = {str(name): str(text) for name, text in stored["options"].items()}
         if not 0 < len(stored["connector"]) <= _LONGEST_NAME:
             raise ValueError("its connector has no name")
-        return str(stored["connector"]), options, schema
+        return SinkForm(str(stored["connector"]), options, schema, where)
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:

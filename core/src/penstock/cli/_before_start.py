@@ -23,5 +23,5 @@ def check_before_start(pipeline: Pipeline) -> None:
         open_storage(pipeline.checkpoint, pipeline.storage_options)
     for endpoint in (*pipeline.sources, *pipeline.sinks):
         path = next((text for name, text in endpoint.options.items() if name.lower() == "path"), "")
-        if endpoint.format.startswith("penstock.") and has_scheme(path):
+        if endpoint.is_ours and has_scheme(path):
             open_storage(path, endpoint.options)

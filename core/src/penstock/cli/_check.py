@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from penstock._letters import parse_letters
+from penstock._path_options import change_paths
 from penstock._plugins import find_connector, installed_connectors
 from penstock.cli._check_columns import check_columns
 from penstock.cli._check_flow import check_flow
@@ -103,7 +105,7 @@ def _check_sink(sink: Endpoint, mode: Mode, reading: Reading) -> None:
 
 def _check_endpoint(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) -> Connector | None:
     """Checks format and options; the connector if the format is Penstock's and usable."""
-    if not endpoint.format.startswith("penstock."):
+    if not endpoint.is_ours:
         _check_foreign(endpoint, role, mode, reading)
         return None
     try:
@@ -115,6 +117,8 @@ def _check_endpoint(endpoint: Endpoint, role: str, mode: Mode, reading: Reading)
     if declared is None:
         endpoint.format_at.complain(f"{endpoint.format} has no {role}: it can only be a {_other(role)}")
         return None
+    with contextlib.suppress(BadConfigurationError):  # of dead letters: said of the sink
+        endpoint.options.update(change_paths(endpoint.options, declared, reading.resolve))
     _check_options(endpoint, f"{role} {endpoint.format}", mode, declared)
     return connector
 

@@ -33,7 +33,7 @@ def _check_source(source: SourceSpec, fields: Fields | None) -> Fields | None:
     if source.flatten and fields is not None:
         fields = _flattened(source, fields)
     if source.select and fields is not None:
-        made: dict[str, Fields | None] | None = {}
+        made: dict[str, Fields | str] | None = {}
         for text, at in source.select:
             selected = select_fields([text], fields)
             for problem in selected.problems:
@@ -49,14 +49,14 @@ def _check_source(source: SourceSpec, fields: Fields | None) -> Fields | None:
 
 
 def _flattened(source: SourceSpec, fields: Fields) -> Fields | None:
-    made: dict[str, Fields | None] = dict(fields)
+    made: dict[str, Fields | str] = dict(fields)
     for text, at in source.flatten:
         try:
             inside = find_column([text], fields)
         except LookupError as error:
             at.complain(f"'flatten': {error.args[0]}")
             return None
-        if inside is None:
+        if isinstance(inside, str):
             at.complain(f"'flatten': '{text}' is no struct, so it has no fields")
             return None
         name = next(one for one in made if one.lower() == text.lower())
@@ -74,9 +74,15 @@ def _check_watermark(owner: SourceSpec | ViewSpec, fields: Fields) -> None:
     assert owner.watermark is not None
     column = owner.watermark.column.strip("`")
     try:
-        find_column([column], fields)
+        found = find_column([column], fields)
     except LookupError as error:
         owner.watermark.at.complain(f"'watermark': {error.args[0]}")
+        return
+    if isinstance(found, str) and found and not found.startswith("timestamp"):
+        owner.watermark.at.complain(
+            f"'watermark': column '{column}' is of type {found}, and event time is a timestamp: make one of it with "
+            "'select' or in a view"
+        )
 
 
 def _check_view(view: ViewSpec, known: Mapping[str, Fields | None]) -> Fields | None:

@@ -88,7 +88,7 @@ def _check_sinks(reading: Reading) -> None:
             sink.view_at.complain(f"there is no source and no view '{sink.view}'{hint}")
         if reading.commit in (Commit.TOGETHER, Commit.EACH):
             _check_shared(sink, reading.commit, modes)
-        elif sink.mode == "update" and sink.format.lower().startswith("penstock."):
+        elif sink.mode == "update" and sink.is_ours:
             sink.mode_at.complain(
                 "a query of its own has no mode 'update' for a sink of Penstock: write 'sinks' in place of 'sink', "
                 "with 'commit: together' or 'each', or take mode 'append'"
@@ -114,7 +114,7 @@ def _check_shared(sink: SinkSpec, commit: Commit, modes: set[str]) -> None:
             f"sinks of one query have one mode, and here are {' and '.join(sorted(modes))}: set the same, or "
             "'commit: separate'"
         )
-    if not sink.format.lower().startswith("penstock."):
+    if not sink.is_ours:
         what = f"{sink.format} is not a sink of Penstock: "
         if commit is Commit.TOGETHER:
             sink.format_at.complain(f"{what}it can't be committed with others; set 'commit: each' or 'separate'")
@@ -133,7 +133,7 @@ def _check_shared(sink: SinkSpec, commit: Commit, modes: set[str]) -> None:
 
 def _declared(sink: SinkSpec) -> tuple[OptionSet, tuple[str, ...]]:
     """Returns the sink's options, and the names of those that say where it writes; nothing if it can't be loaded."""
-    if not sink.format.lower().startswith("penstock."):
+    if not sink.is_ours:
         return OptionSet(), ("path",)
     try:
         connector = find_connector(sink.format).load()

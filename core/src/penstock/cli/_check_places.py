@@ -1,4 +1,4 @@
-"""What a pipeline file names on this machine: directories that are read, and packages that an address needs."""
+"""What a pipeline file names on this machine: directories that are read, and addresses, with the packages they need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from penstock.cli._located import Located, Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline
-from penstock.storage import has_scheme, missing_package
+from penstock.errors import BadConfigurationError
+from penstock.storage import check_address, has_scheme, missing_package
 
 __all__ = ["check_places"]
 
@@ -22,10 +23,10 @@ def check_places(pipeline: Pipeline) -> list[Mistake]:
                 what = "and nothing is read until it is there" if not source.is_batch else "and it is read at the start"
                 found.append(Mistake(*at.position, f"there is no {path} on this machine, {what}", is_warning=True))
     for end in (*pipeline.sources, *pipeline.sinks):
-        if end.format.lower().startswith("penstock."):
-            found += [mistake for path, at in _paths(end) for mistake in _needs(path, at)]
-    if any(sink.format.lower().startswith("penstock.") for sink in pipeline.sinks):
-        found += _needs(pipeline.checkpoint, pipeline.checkpoint_at)
+        if end.is_ours:
+            found += [mistake for path, at in _paths(end) for mistake in _problem(path, at)]
+    if any(sink.is_ours for sink in pipeline.sinks):
+        found += _problem(pipeline.checkpoint, pipeline.checkpoint_at)
     return found
 
 
@@ -35,7 +36,12 @@ def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:
             yield text, end.option_places[name][1]
 
 
-def _needs(path: str, at: Located) -> Iterator[Mistake]:
+def _problem(path: str, at: Located) -> Iterator[Mistake]:
     if (package := missing_package(path)) is not None:
         scheme = path.partition("://")[0]
         yield Mistake(*at.position, f"{scheme}:// needs {package.module}: {package.install}")
+        return
+    try:
+        check_address(path)
+    except BadConfigurationError as error:
+        yield Mistake(*at.position, str(error))

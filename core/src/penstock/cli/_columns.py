@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fields", "Selected", "fields_of_arrow", "find_column", "select_fields", "split_list", "sql_outline"]
 
-#: By name; the value has the fields of a struct, and is None for anything else. A name is compared without its case.
-Fields = Mapping[str, "Fields | None"]
+#: By name; the value has the fields of a struct, or the type of anything else, as in DDL: empty if that is not known.
+#: A name is compared without its case.
+Fields = Mapping[str, "Fields | str"]
 
 _NAME = r"[A-Za-z_]\w*"
 _ITEM = re.compile(rf"({_NAME}(?:\.{_NAME})*(?:\.\*)?|\*)(?:\s+(?:as\s+)?({_NAME}))?", re.IGNORECASE)
@@ -69,10 +70,15 @@ class Outline:
 
 
 def fields_of_arrow(schema: pa.Schema | pa.StructType) -> Fields:
-    """Returns the names of a schema, and of the structs in it."""
+    """Returns the columns of a schema, and of the structs in it."""
     import pyarrow as pa
 
-    return {field.name: fields_of_arrow(field.type) if pa.types.is_struct(field.type) else None for field in schema}
+    from penstock.serialization.ddl import shown_type
+
+    return {
+        field.name: fields_of_arrow(field.type) if pa.types.is_struct(field.type) else shown_type(field.type)
+        for field in schema
+    }
 
 
 def split_list(text: str) -> list[str]:
@@ -99,15 +105,15 @@ def sql_outline(sql: str) -> Outline | None:
     return Outline(tuple(split_list(items)), found["table"], found["alias"] or found["table"])
 
 
-def find_column(path: Sequence[str], fields: Fields) -> Fields | None:
-    """Returns the fields of the struct at ``path``; ``None`` if it is none, or it is not known.
+def find_column(path: Sequence[str], fields: Fields) -> Fields | str:
+    """Returns the fields of the struct at ``path``, or the type of what else is there; empty if that is not known.
 
     Raises LookupError, with words, for a column that is not there.
     """
-    here: Fields | None = fields
+    here: Fields | str = fields
     for depth, name in enumerate(path):
-        if here is None:
-            return None
+        if isinstance(here, str):
+            return ""
         found = _find(name, here)
         if found is None:
             known = list(here)
@@ -122,7 +128,7 @@ def find_column(path: Sequence[str], fields: Fields) -> Fields | None:
 
 def select_fields(items: Sequence[str], fields: Fields, alias: str = "") -> Selected:
     """Returns what ``items``, expressions of SQL over ``fields``, make. ``alias`` is what their table is called."""
-    made: dict[str, Fields | None] = {}
+    made: dict[str, Fields | str] = {}
     problems: list[str] = []
     is_known = True
     for item in items:
@@ -131,21 +137,26 @@ def select_fields(items: Sequence[str], fields: Fields, alias: str = "") -> Sele
             named = _ALIAS.search(item)
             is_known = is_known and named is not None
             if named is not None:
-                made[named[1]] = None
+                made[named[1]] = ""
             continue
         try:
-            made.update(_plain_item(plain[1], plain[2], fields, made, alias))
+            taken = _plain_item(plain[1], plain[2], fields, made, alias)
+            is_known = is_known and taken is not None
+            made.update(taken or ())
         except LookupError as error:
             problems.append(str(error.args[0]))
             is_known = is_known and not plain[1].endswith("*")
-            made[plain[2] or plain[1].rpartition(".")[2]] = None
+            made[plain[2] or plain[1].rpartition(".")[2]] = ""
     return Selected(made if is_known else None, tuple(problems))
 
 
 def _plain_item(
     text: str, renamed: str | None, fields: Fields, above: Fields, alias: str
-) -> Iterator[tuple[str, Fields | None]]:
-    """Yields the columns of an item, with their names. ``above``: those of the items before it, which it may use."""
+) -> Iterator[tuple[str, Fields | str]] | None:
+    """Returns the columns of an item, with their names; ``None`` if they are not known.
+
+    ``above``: those of the items before it, which it may use.
+    """
     path = text.split(".")
     takes_all = path[-1] == "*"
     if takes_all:
@@ -153,11 +164,13 @@ def _plain_item(
     if len(path) > (0 if takes_all else 1) and path[0].lower() == alias.lower() and _find(path[0], fields) is None:
         path = path[1:]
     if not takes_all and _is_no_column(path[0], above):
-        return iter([(renamed or path[-1], None)])
+        return iter([(renamed or path[-1], "")])
     found = find_column(path, fields) if path else fields
     if not takes_all:
         return iter([(renamed or path[-1], found)])
-    if found is None:
+    if not found:
+        return None
+    if isinstance(found, str):
         raise LookupError(f"'{'.'.join(path)}' is no struct, so '{text}' has no fields to take")
     return iter(found.items())
 

@@ -32,7 +32,7 @@ def check_ddl(text: str) -> list[str]:
 
 
 def fields_of_ddl(text: str) -> Fields:
-    """Returns the columns with the fields of those that are structs. Raises ValueError as :func:`check_ddl` does."""
+    """Returns the columns with their types. Raises ValueError as :func:`check_ddl` does."""
     tokens = [token for token in _TOKEN.findall(text) if not token.isspace()]
     if not tokens:
         raise ValueError("the schema is empty; write for example: id long, at timestamp")
@@ -71,7 +71,7 @@ class _Parser:
     def columns(self, end: str | None) -> Fields:
         """``name type, name type ...`` up to ``end``, which is taken."""
         names: list[str] = []
-        types: list[Fields | None] = []
+        types: list[Fields | str] = []
         while True:
             name = self._take()
             if name is None or not re.match(r"[\w`]", name):
@@ -98,8 +98,8 @@ class _Parser:
         if self._accept("comment"):
             self._take()
 
-    def _type(self, column: str) -> Fields | None:
-        """Takes a type. Returns the fields of a struct."""
+    def _type(self, column: str) -> Fields | str:
+        """Takes a type. Returns its name, or the fields of a struct."""
         token = self._take()
         name = (token or "").lower()
         if name in _NESTED:
@@ -122,7 +122,7 @@ class _Parser:
         else:
             hint = nearest_hint(name, (*_SIMPLE, *_SIZED, *_NESTED)) if name else ""
             raise ValueError(f"column '{column}': {_shown(token)} is not a type{hint}")
-        return None
+        return name
 
     def _size(self, name: str) -> None:
         if not self._accept("("):

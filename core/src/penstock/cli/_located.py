@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from penstock.options import nearest_hint
-from penstock.printable import printable
+from penstock.printable import concise
 
 __all__ = ["Document", "Located", "Mistake"]
 
@@ -31,7 +31,7 @@ class Mistake:
     is_warning: bool = False
 
     def __str__(self) -> str:
-        return f"{self.line}:{self.column}: {'warning: ' if self.is_warning else ''}{printable(self.text)}"
+        return f"{self.line}:{self.column}: {'warning: ' if self.is_warning else ''}{concise(self.text)}"
 
 
 class Document:

@@ -20,7 +20,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,10 +55,8 @@ __all__ = [
 
 _READS = ("stream", "batch")
 _MODES = ("append", "update", "complete")
-#: Options that hold a path, for Spark's formats and Penstock's; a test compares them with what connectors declare.
-_PATH_OPTIONS = frozenset(
-    ("path", "sourcearchivedir", "basepath", "checkpointlocation", "schemalocation", "deadletters.path")
-)
+#: Options of Spark's formats that hold a path. Penstock's connectors declare theirs.
+_PATHS_OF_SPARK = ("path", "sourcearchivedir", "basepath", "checkpointlocation")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -72,6 +69,11 @@ class Endpoint:
     at: Located = field(repr=False, compare=False)
     format_at: Located = field(repr=False, compare=False)
     option_places: dict[str, tuple[Located, Located]] = field(repr=False, compare=False)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the format is one of Penstock's, as far as its name says."""
+        return self.format.lower().startswith("penstock.")
 
 
 class Commit(str, Enum):
@@ -158,8 +160,12 @@ class Pipeline:
 
 @dataclass
 class Reading:
-    """A pipeline file with what could be made of it: ``pipeline`` is ``None`` if a part is missing or broken."""
+    """A pipeline file with what could be made of it: ``pipeline`` is ``None`` if a part is missing or broken.
 
+    Paths are whole, except for those in options of Penstock's connectors: see :meth:`resolve`.
+    """
+
+    directory: Path
     document: Document
     pipeline: Pipeline | None = None
     sources: list[SourceSpec] = field(default_factory=list)
@@ -168,13 +174,19 @@ class Reading:
     commit: Commit | None = None
     spark: dict[str, str] = field(default_factory=dict, repr=False)
 
+    def resolve(self, path: str) -> str:
+        """Returns a path against the file's directory. One with a scheme or from the root stays; so does a trailing
+        slash.
+        """
+        return path if _SCHEME.match(path) or not path else f"{self.directory}/{path}" if path[0] != "/" else path
+
 
 def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> Reading:
     """Reads ``path``; mistakes are in the reading's document.
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
-    reading = Reading(Document(path.read_text(encoding="utf-8"), environment))
+    reading = Reading(path.resolve().parent, Document(path.read_text(encoding="utf-8"), environment))
     if reading.document.root is not None:
         _Reader(path, reading).read(reading.document.root)
     return reading
@@ -185,7 +197,6 @@ class _Reader:
 
     def __init__(self, path: Path, reading: Reading) -> None:
         self._path = path
-        self._directory = path.resolve().parent
         self._reading = reading
 
     def read(self, root: Located) -> None:
@@ -209,7 +220,7 @@ class _Reader:
             )
 
     def _default_name(self) -> str:
-        return self._directory.name if self._path.stem == "pipeline" else self._path.stem
+        return self._reading.directory.name if self._path.stem == "pipeline" else self._path.stem
 
     def _named(self, root: Located, top: dict[str, Located], one: str, several: str) -> list[tuple[Located, Located]]:
         """Returns (name, value) of what the key ``one`` or the key ``several`` has; of ``one`` the key names it."""
@@ -329,27 +340,15 @@ class _Reader:
     def _endpoint(self, at: Located, keys: dict[str, Located]) -> Endpoint | None:
         places = read_options(keys["options"]) if "options" in keys else {}
         options = values_of(places)
-        for name, text in options.items():
-            if name.lower() in _PATH_OPTIONS:
-                options[name] = self._resolve(text)
-            elif name.lower() == "paths":
-                options[name] = self._resolve_all(text)
         name_of_format = keys["format"].text() if "format" in keys else None
         if name_of_format is None:
             return None
-        return Endpoint(
-            name_of_format, options, at, keys["format"], {name: place for name, (place, _) in places.items()}
-        )
-
-    def _resolve_all(self, text: str) -> str:
-        """Returns a JSON list of paths, each resolved; of another text its connector says what is wrong with it."""
-        try:
-            listed = json.loads(text)
-        except ValueError:
-            return text
-        if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
-            return text
-        return json.dumps([self._resolve(path) for path in listed])
+        key_places = {name: place for name, (place, _) in places.items()}
+        endpoint = Endpoint(name_of_format, options, at, keys["format"], key_places)
+        if not endpoint.is_ours:
+            paths = (name for name in options if name.lower() in _PATHS_OF_SPARK)
+            options.update({name: self._resolve(options[name]) for name in paths})
+        return endpoint
 
     def _python(self, at: Located) -> PythonEntry | None:
         text = at.text()
@@ -371,7 +370,4 @@ class _Reader:
         return self._resolve(text) if text else None
 
     def _resolve(self, text: str) -> str:
-        """Returns a path against the file's directory. One with a scheme or from the root stays; so does a trailing
-        slash.
-        """
-        return text if _SCHEME.match(text) or not text else f"{self._directory}/{text}" if text[0] != "/" else text
+        return self._reading.resolve(text)

@@ -41,7 +41,7 @@ class PlannedQuery:
     @property
     def decides(self) -> bool:
         """Whether all of its sinks are Penstock's, and so may have decision logs."""
-        return all(sink.format.lower().startswith("penstock.") for sink in self.sinks)
+        return all(sink.is_ours for sink in self.sinks)
 
 
 def planned_queries(pipeline: Pipeline) -> list[PlannedQuery]:
@@ -124,7 +124,7 @@ def _function(query: PlannedQuery, views: Views, base: str, between: set[str]) -
             return
         for name, sink in sinks.items():
             frame = made[sink.view.lower()]
-            if sink.format.lower().startswith("penstock."):
+            if sink.is_ours:
                 writer = batch_writer(frame, batch_id, checkpoint=query.checkpoint, name=name)
             else:
                 writer = frame.write.mode("append")

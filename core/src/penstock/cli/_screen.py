@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
-from penstock.printable import printable
+from penstock.printable import concise, printable
 
 __all__ = ["Screen", "as_text", "json_text", "say", "say_json"]
 
@@ -28,7 +28,8 @@ def as_text(text: object) -> str:
 
 def say(text: str, *, error: bool = False, lines: bool = False, out: IO[str] | None = None) -> None:
     """Prints one line, or with ``lines`` as many as ``text`` has, to the standard output or standard error."""
-    print(printable(text, lines=lines), file=out or (sys.stderr if error else sys.stdout), flush=True)
+    shown = concise(text) if error and not lines else printable(text, lines=lines)
+    print(shown, file=out or (sys.stderr if error else sys.stdout), flush=True)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

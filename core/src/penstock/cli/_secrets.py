@@ -54,7 +54,7 @@ def _hiding(found: Iterable[str]) -> Callable[[str], str]:
 
 def _secrets_of(endpoint: Endpoint, role: str) -> list[str]:
     declared = OptionSet()
-    if endpoint.format.startswith("penstock."):
+    if endpoint.is_ours:
         connector = find_connector(endpoint.format).load()
         declared = (connector.source_options if role == "source" else connector.sink_options) or declared
     secret = []

@@ -42,7 +42,7 @@ from penstock.sink._contracts import (
 from penstock.sink._dead_letters import LetterRoute, with_dead_letters
 from penstock.sink._idempotent import IdempotentSink, Upserter
 from penstock.sink._refused import convert_refusing, rows_refused_by
-from penstock.sink._union import Member, SinkUnion, as_one, owned
+from penstock.sink._union import Member, SinkUnion, SupportsMembers, as_one, member_of, owned, targets_of
 from penstock.sink._write_ahead import (
     CheckpointCommitter,
     FileCheckpointCommitter,
@@ -76,6 +76,7 @@ __all__ = [
     "SinkWriter",
     "StateRoller",
     "SupportsCompleteMode",
+    "SupportsMembers",
     "SupportsOtherRows",
     "SupportsStateRolling",
     "SupportsWriteTimestamps",
@@ -89,9 +90,11 @@ __all__ = [
     "check_not_null",
     "convert_refusing",
     "describe_state",
+    "member_of",
     "owned",
     "rows_refused_by",
     "state_serializer_of",
+    "targets_of",
     "warn_about_left_out",
     "with_dead_letters",
 ]

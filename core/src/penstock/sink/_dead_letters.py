@@ -161,16 +161,21 @@ class _Serializer(SimpleVersionedSerializer[Owned]):
         return stored if value.member == _ROWS else Versioned(DEAD_LETTER_VERSIONS + stored.version, stored.data)
 
     def unpack(self, stored: Versioned) -> Owned:
-        if stored.version <= DEAD_LETTER_VERSIONS:
-            return Owned(_ROWS, self._serializer_of(_ROWS).unpack(stored))
-        own = Versioned(stored.version - DEAD_LETTER_VERSIONS, stored.data)
-        return Owned(_LETTERS, self._serializer_of(_LETTERS).unpack(own))
+        member, own = _split(stored)
+        return Owned(member, self._serializer_of(member).unpack(own))
 
     def serialize(self, value: Owned) -> bytes:
         return self.pack(value).data
 
     def deserialize(self, version: int, data: bytes) -> Owned:
         return self.unpack(Versioned(version, data))
+
+
+def _split(stored: Versioned) -> tuple[str, Versioned]:
+    """Returns whose it is by its version, and its own form."""
+    if stored.version <= DEAD_LETTER_VERSIONS:
+        return _ROWS, stored
+    return _LETTERS, Versioned(stored.version - DEAD_LETTER_VERSIONS, stored.data)
 
 
 class _WithDeadLetters(SinkUnion):
@@ -186,6 +191,9 @@ class _WithDeadLetters(SinkUnion):
 
     def _serializer(self, of: Callable[[str], SimpleVersionedSerializer[Any]]) -> SimpleVersionedSerializer[Owned]:
         return _Serializer(of)
+
+    def _split(self, stored: Versioned) -> tuple[str, Versioned]:
+        return _split(stored)
 
     def _member(self, name: str) -> Member:
         if name not in self.members:

@@ -6,6 +6,7 @@ members themselves: each is written to by a write of its own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -34,7 +35,7 @@ from penstock.sink._contracts import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Member", "Owned", "SinkUnion", "as_one", "owned"]
+__all__ = ["Member", "Owned", "SinkUnion", "SupportsMembers", "as_one", "member_of", "owned", "targets_of"]
 
 ContextT = TypeVar("ContextT", bound=SinkContext)
 ResultT = TypeVar("ResultT")
@@ -95,7 +96,30 @@ class _OwnedSerializer(SimpleVersionedSerializer[Owned]):
         return Owned(member, self._serializer_of(member).unpack(stored))
 
 
-class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Owned]):
+class SupportsMembers(ABC):
+    """Of a sink whose committables and pieces of state each belong to a member, with a target of its own."""
+
+    @property
+    @abstractmethod
+    def targets(self) -> dict[str, str]:
+        """Where rows go, by member."""
+
+    @abstractmethod
+    def member_of(self, stored: Versioned) -> str:
+        """Returns whose a stored committable or piece of state is, even if the sink no longer has that member."""
+
+
+def targets_of(sink: TwoPhaseCommitSink[Any, Any]) -> dict[str, str]:
+    """Returns where rows go, by member; a sink without members has one, whose name is empty."""
+    return sink.targets if isinstance(sink, SupportsMembers) else {"": sink.target}
+
+
+def member_of(sink: TwoPhaseCommitSink[Any, Any], stored: Versioned) -> str:
+    """Returns whose a stored committable or piece of state is, as :func:`targets_of` names members."""
+    return sink.member_of(stored) if isinstance(sink, SupportsMembers) else ""
+
+
+class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Owned], SupportsMembers):
     """The members in order, which is that of publishing. Driver only. See :func:`as_one`."""
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -105,7 +129,7 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
         if name not in self.members:
             raise FatalError(
                 f"the decision log holds what was written to '{name}', and there is no such sink in the group any "
-                "more: add it again, or run: penstock finish --take-over CHECKPOINT"
+                "more: add it again as it was"
             )
         return self.members[name]
 
@@ -114,6 +138,24 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
 
     def _serializer(self, of: Callable[[str], SimpleVersionedSerializer[Any]]) -> SimpleVersionedSerializer[Owned]:
         return _OwnedSerializer(of)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Those of the members, which may have members themselves."""
+        return {
+            _joined(name, inner): target
+            for name, member in self.members.items()
+            for inner, target in targets_of(member.sink).items()
+        }
+
+    def member_of(self, stored: Versioned) -> str:
+        """Names the member, and the member's own one."""
+        name, own = self._split(stored)
+        return _joined(name, member_of(self.members[name].sink, own)) if name in self.members else name
+
+    def _split(self, stored: Versioned) -> tuple[str, Versioned]:
+        """Returns whose it is, and the member's own form of it."""
+        return _FORMS.unpack(stored)
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Owned]:
@@ -129,11 +171,6 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
         """The member's key: states of two members may be rolled by one task, or not."""
         sink = self._member(state.member).sink
         return sink.owner_key(state.value) if isinstance(sink, SupportsStateRolling) else ""
-
-    @property
-    def target(self) -> str:
-        """Those of all members."""
-        return ", ".join(f"{name}: {member.sink.target}" for name, member in self.members.items())
 
     @property
     def holds_back_readers(self) -> bool:
@@ -176,6 +213,10 @@ def as_one(members: Sequence[Member], *, has_unknown: bool = False) -> SinkUnion
     """Returns ``members`` as one sink. ``has_unknown``: whether there is another one, which may need anything."""
     stamped = has_unknown or any(isinstance(member.sink, SupportsWriteTimestamps) for member in members)
     return (_StampedUnion if stamped else SinkUnion)(members)
+
+
+def _joined(*names: str) -> str:
+    return ".".join(filter(None, names))
 
 
 class _UnionCommitter(Committer[Owned, Owned]):

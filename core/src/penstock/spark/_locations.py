@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock._letters import destination_of
+from penstock._path_options import change_paths
 from penstock.errors import BadConfigurationError
-from penstock.options import DEAD_LETTER_PREFIX, OptionSet
+from penstock.options import OptionSet
 from penstock.printable import get_logger
 from penstock.storage import has_scheme
 
@@ -71,33 +70,7 @@ class Home:
 
     def locate_options(self, options: Mapping[str, str], declared: OptionSet) -> dict[str, str]:
         """Returns the options with those located that are paths. Raises BadConfigurationError."""
-        located = {name: self._located(name, text, declared) for name, text in options.items()}
-        letters = destination_of(options)
-        if letters is not None:
-            for name in options:
-                if name.lower().startswith(DEAD_LETTER_PREFIX.lower()):
-                    own = name[len(DEAD_LETTER_PREFIX) :]
-                    located[name] = self._located(own, options[name], letters.options)
-        return located
-
-    def _located(self, name: str, text: str, declared: OptionSet) -> str:
-        option = declared.find(name)
-        if option is None or not text:
-            return text
-        if option.kind == "path":
-            return self.locate(text)
-        if option.kind != "paths":
-            # The argument of load(...). Unless a connector declares it as a path, it can only be a local file.
-            return LOCAL.locate(text) if name.lower() == "path" else text
-        try:
-            paths = json.loads(text)
-        except ValueError:
-            return text  # the connector says what is wrong with it
-        return json.dumps([self.locate(one) for one in paths]) if _is_texts(paths) else text
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return change_paths(options, declared, self.locate, undeclared=LOCAL.locate)
 
 
 #: That of a session whose default file system is the local disk.

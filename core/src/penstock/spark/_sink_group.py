@@ -127,7 +127,7 @@ class GroupBatch:
 class _Configured:
     """A sink of the group, as the user wrote it, with its options located."""
 
-    connector: Connector
+    name: str
     options: Mapping[str, str]
     retry: RetryPolicy
 
@@ -160,7 +160,8 @@ class _GroupDriver:
         # Members that the group has no more are opened as they were stored.
         names = dict.fromkeys([*self._configured, *(members_of(self._storage, query.home) or ())])
         options = {name: one.options for name, one in self._configured.items()}
-        union, _ = load_group(self._storage, query.home, names, options)
+        connectors = {name: one.name for name, one in self._configured.items()}
+        union, _ = load_group(self._storage, query.home, names, options, connectors)
         location = CheckpointLocation(self._storage, query.home)
         context = SinkContext(query.names, _NO_SCHEMA, metrics=self._metrics, checkpoint=location, retry=self._retry)
         return TwoPhaseCommit(
@@ -229,9 +230,10 @@ _SESSION = uuid.uuid4().hex
 
 
 def _configured(form: str, options: Mapping[str, str], home: Home) -> _Configured:
-    connector: Connector = find_connector(form.lower().removeprefix("penstock.")).load()
+    found = find_connector(form.lower().removeprefix("penstock."))
+    connector: Connector = found.load()
     if connector.sink_options is None:
         raise BadConfigurationError(f"{form} has no sink")
     located = home.locate_options(options, connector.sink_options)
     parsed = connector.sink_options.parse(located, owner=f"sink {form}", mode="batch")
-    return _Configured(connector, located, RetryPolicy.from_values(parsed))
+    return _Configured(found.name, located, RetryPolicy.from_values(parsed))

@@ -7,7 +7,14 @@ from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
 from penstock.storage._names import path_below
-from penstock.storage._open import STORAGE_OPTIONS, has_scheme, open_storage, storage_options, storage_options_of_one
+from penstock.storage._open import (
+    STORAGE_OPTIONS,
+    check_address,
+    has_scheme,
+    open_storage,
+    storage_options,
+    storage_options_of_one,
+)
 from penstock.storage._packages import missing_package
 from penstock.storage._ranged_file import RangedFile
 from penstock.storage._s3 import S3Storage, translated
@@ -23,6 +30,7 @@ __all__ = [
     "RangedFile",
     "S3Storage",
     "Storage",
+    "check_address",
     "has_scheme",
     "missing_package",
     "open_storage",

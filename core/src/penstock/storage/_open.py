@@ -19,7 +19,14 @@ from penstock.storage._local import LocalStorage
 from penstock.storage._packages import missing_package, package_of
 from penstock.storage._s3 import S3Storage
 
-__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options", "storage_options_of_one"]
+__all__ = [
+    "STORAGE_OPTIONS",
+    "check_address",
+    "has_scheme",
+    "open_storage",
+    "storage_options",
+    "storage_options_of_one",
+]
 
 #: Options that a connector which touches files adds to its own.
 STORAGE_OPTIONS = connecting(
@@ -82,8 +89,8 @@ def storage_options_of_one(url: str, candidates: Iterable[Mapping[str, Any]]) ->
     They are those of the sink that has the most for such a store, the first of several. They are not merged: the
     address of one and the password of another would be those of no store.
     """
-    package = package_of(_split(url)[0])
-    prefix = "" if package is None else f"{package.extra}."
+    extra = _extra_of(_split(url)[0])
+    prefix = f"{extra}." if extra else ""
     of_store = ({n: text for n, text in storage_options(one).items() if n.startswith(prefix)} for one in candidates)
     return max(of_store, key=len, default={})
 
@@ -102,37 +109,58 @@ def open_storage(
 
 
 def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
-    if "\0" in url:
-        raise BadConfigurationError(f"{without_credentials(url)!r}: no file system takes a NUL character in a path")
+    check_address(url)
+    _require(url)
     scheme, rest = _split(url)
-    if scheme in ("", "file"):
-        return LocalStorage(), os.path.abspath(rest)
-    if scheme in ("s3", "s3a", "s3n"):
-        if not rest.strip("/") or rest.startswith("/"):
-            raise BadConfigurationError(f"{without_credentials(url)!r} names no bucket: write s3://bucket/prefix")
+    extra = _extra_of(scheme)
+    if extra == "s3":
         return S3Storage(_below("s3.", options)), rest.rstrip("/")
-    if scheme in ("abfs", "abfss", "wasb", "wasbs"):
-        container, _, place = rest.partition("@")
-        host, _, name = place.partition("/")
-        _require(url)
-        if not container or not host or "/" in container:
-            raise BadConfigurationError(
-                f"{without_credentials(url)!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
-            )
+    if extra == "azure":
+        container, host, name = _in_azure(rest)
         return AzureStorage(host, _below("azure.", options)), f"{container}/{name}".rstrip("/")
-    if scheme == "gs":
-        _require(url)
-        if not rest.strip("/") or rest.startswith("/"):
-            raise BadConfigurationError(f"{without_credentials(url)!r} names no bucket: write gs://bucket/prefix")
+    if extra == "gcs":
         return GcsStorage(_below("gcs.", options)), rest.rstrip("/")
-    if scheme in ("hdfs", "viewfs"):
-        _require(url)
+    if extra == "hdfs":
         host, _, path = rest.partition("/")
         return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
-    raise BadConfigurationError(
-        f"{without_credentials(url)!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, "
-        "viewfs)"
-    )
+    return LocalStorage(), os.path.abspath(rest)
+
+
+def check_address(url: str) -> None:
+    """Raises BadConfigurationError for what :func:`open_storage` refuses whatever the options are, and whatever is
+    installed.
+    """
+    shown = repr(without_credentials(url))
+    if "\0" in url:
+        raise BadConfigurationError(f"{shown}: no file system takes a NUL character in a path")
+    scheme, rest = _split(url)
+    extra = _extra_of(scheme)
+    if not extra and scheme not in ("", "file"):
+        raise BadConfigurationError(
+            f"{shown}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, viewfs)"
+        )
+    if extra in ("s3", "gcs") and (not rest.strip("/") or rest.startswith("/")):
+        example = "s3" if extra == "s3" else scheme
+        raise BadConfigurationError(f"{shown} names no bucket: write {example}://bucket/prefix")
+    if extra == "azure":
+        container, host, _ = _in_azure(rest)
+        if not container or not host or "/" in container:
+            raise BadConfigurationError(
+                f"{shown} names no container: write abfss://container@account.dfs.core.windows.net/path"
+            )
+
+
+def _extra_of(scheme: str) -> str:
+    """Returns the extra of penstock that a scheme's stores need, which names the kind of store; empty for none."""
+    package = package_of(scheme)
+    return "" if package is None else package.extra
+
+
+def _in_azure(rest: str) -> tuple[str, str, str]:
+    """Returns the container, the account's host and the path."""
+    container, _, place = rest.partition("@")
+    host, _, name = place.partition("/")
+    return container, host, name
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.serialization import SimpleVersionedSerializer
+from penstock.serialization import SimpleVersionedSerializer, Versioned
 from penstock.sink import (
     Committer,
     CommittingSinkWriter,
@@ -28,6 +28,7 @@ from penstock.sink import (
     StateReplacement,
     StateRoller,
     SupportsCompleteMode,
+    SupportsMembers,
     SupportsStateRolling,
     SupportsWriteTimestamps,
     TwoPhaseCommitSink,
@@ -228,9 +229,21 @@ class _FaultyRolling(SupportsStateRolling[Any, Any]):
         return str(self._inner.describe_state(state))
 
 
+class _FaultyMembers(SupportsMembers):
+    _inner: Any
+
+    @property
+    def targets(self) -> dict[str, str]:
+        return dict(self._inner.targets)
+
+    def member_of(self, stored: Versioned) -> str:
+        return str(self._inner.member_of(stored))
+
+
 #: What a sink or a source may be able to do, and the part of a wrapper that forwards it.
 _ABILITIES: dict[type, type] = {
     SupportsStateRolling: _FaultyRolling,
+    SupportsMembers: _FaultyMembers,
     SupportsWriteTimestamps: SupportsWriteTimestamps,
     SupportsCompleteMode: SupportsCompleteMode,
 }
