@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli._signals import Stopped, Stops
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 PENSTOCK = [sys.executable, "-c", "import sys; print('begun', flush=True)\nfrom penstock._command import main; main()"]
@@ -70,6 +72,33 @@ def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
 
 #: From the first imports to the first batch: these are about 5 s on a quiet machine.
 MOMENTS = [0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0]
+
+
+@pytest.fixture
+def stops():
+    before = {number: signal.getsignal(number) for number in NAMES}
+    yield Stops()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", list(NAMES), ids=lambda one: one.name)
+def test_signals_raise_at_once_or_at_the_second_time(stops, number):
+    stops.take(at_once=True)
+    with pytest.raises(Stopped) as caught:
+        signal.raise_signal(number)
+    assert stops.exit_code(caught.value) == NAMES[number]
+    again = Stops()
+    again.take(at_once=False)
+    assert again.exit_code(ValueError()) is None
+    signal.raise_signal(number)
+    assert (again.asked, again.exit_code(ValueError())) == (number, NAMES[number])
+    with pytest.raises(Stopped):
+        signal.raise_signal(signal.SIGTERM)
+    assert again.asked == number, "the first one counts"
+    again.ignore()
+    signal.raise_signal(number)
+    assert again.exit_code(KeyboardInterrupt()) == 130
 
 
 def test_a_signal_while_spark_starts(tmp_path):

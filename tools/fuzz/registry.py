@@ -474,7 +474,7 @@ TRUSTED: dict[str, str] = {
     "penstock.cli._pipeline": "a pipeline's file: who runs the command has written it",
     "penstock.spark._driver_counts": "counters that this user's own processes have written, in a folder of theirs",
     "penstock.spark._session_metrics": "Spark's progress of a query in this process",
-    "penstock.spark._locations": "an option of the user's",
+    "penstock._path_options": "an option of the user's",
     "penstock.serialization.values._text": "offsets of arrays that Arrow has made here",
     "penstock_cassandra.options._columns": "an option of the user's",
     "penstock_cassandra.sink._rows": "offsets of arrays that are made here",

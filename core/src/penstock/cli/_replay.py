@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
 from collections.abc import Mapping
 
 from penstock._causes import explain
 from penstock.cli._draw import plural
 from penstock.cli._screen import say, say_json
 from penstock.cli._secrets import redactor_of_options
+from penstock.cli._signals import Stopped, Stops
 from penstock.errors import BadConfigurationError
 
 __all__ = ["send_letters"]
@@ -33,23 +34,26 @@ def send_letters(
 
     stored_sink_of(checkpoint, options, sink_name=sink)  # what is wrong with it is said before Spark starts
     redact = redactor_of_options({**conf, **source_options, **options})
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
-    say("starting Spark", error=True)
-    spark = None
+    stops, spark = Stops(), None
     try:
+        stops.take(at_once=True)
+        say("starting Spark", error=True)
         spark = start_session("penstock-replay", conf, lambda text: say(redact(text), error=True))
         register(spark)
         sent = replay(spark, checkpoint, options, sink=sink, source_options=source_options, to=to)
-    except _Stopped as stopped:
-        say("penstock: stopped; run it again to send the rest", error=True)
-        return stopped.exit_code
-    except Exception as error:
+    except (Stopped, KeyboardInterrupt, Exception) as error:
+        stops.ignore()
+        code = stops.exit_code(error)
+        if code is not None:
+            say("penstock: stopped; run it again to send the rest", error=True)
+            return code
         say(f"penstock: {redact(explain(error))}", error=True, lines=True)
         return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
     finally:
+        stops.ignore()
         if spark is not None:
-            spark.stop()
+            with contextlib.suppress(Exception):  # its JVM may have got the signal as well
+                spark.stop()
     if as_json:
         say_json({"checkpoint": checkpoint, "sent": sent})
     elif sent:
@@ -57,13 +61,3 @@ def send_letters(
     else:
         say(f"{checkpoint}: no dead letters have come since the last replay")
     return SENT
-
-
-class _Stopped(BaseException):
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
-
-
-def _stop(number: int, _: object) -> None:
-    raise _Stopped(number)

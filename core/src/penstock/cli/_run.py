@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import time
 import traceback
 import warnings
@@ -27,6 +26,7 @@ from penstock.cli._queries import PlannedQuery, plan_queries
 from penstock.cli._run_layout import check_layout
 from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
+from penstock.cli._signals import Stopped, Stops
 from penstock.cli._waits import collecting_waits, waits_in
 from penstock.error_codes import NOT_WRITABLE, PIPELINE
 from penstock.errors import BadConfigurationError, PenstockError
@@ -117,20 +117,6 @@ def _place(name: str, options: Mapping[str, str]) -> str:
     return f"{name} {last}".strip()
 
 
-class _Stopped(BaseException):
-    """A signal asked for the end. No Exception: py4j takes those for a lost connection to its JVM."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
-
-
-def _ignore_signals() -> None:
-    """The run has ended as it has; what is left takes a moment."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
 class _Run:
     """One run from the start of Spark to its end."""
 
@@ -140,7 +126,7 @@ class _Run:
         self._reporter = reporter
         self._waits = waits
         self._redact = redactor_of(pipeline)
-        self._signal: int | None = None
+        self._stops = Stops()
         self._metrics: Callable[[], dict[str, dict[str, int]]] = dict
         self._commit_counts: Callable[[], dict[str, int]] = dict
         self._seen: dict[str, int] = {}
@@ -152,23 +138,19 @@ class _Run:
         """Runs to the end; never raises for what a user can bring about."""
         spark: SparkSession | None = None
         try:
-            self._take_signals(at_once=True)
+            self._stops.take(at_once=True)
             spark = self._start()
-            self._take_signals(at_once=False)
+            self._stops.take(at_once=False)
             self._stop_if_asked()
             queries = self._start_queries(spark)
             self._follow(queries)
             self._finish(queries)
-        except _Stopped as stopped:
-            self._end("stopped")
-            return stopped.exit_code
-        except KeyboardInterrupt:  # while Spark starts, its own handler is in place for a moment
-            self._end("stopped")
-            return 128 + signal.SIGINT
-        except Exception as error:
-            if self._signal is not None:  # what a signal to the JVM, too, has broken
+        except (Stopped, KeyboardInterrupt, Exception) as error:
+            self._stops.ignore()
+            code = self._stops.exit_code(error)
+            if code is not None:
                 self._end("stopped")
-                return 128 + self._signal
+                return code
             text = self._redact(explain(error))
             self._end("failed", text)
             if self._choices.verbose:
@@ -176,7 +158,7 @@ class _Run:
             say(f"penstock: {text}", error=True, lines=True)
             return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
         finally:
-            _ignore_signals()
+            self._stops.ignore()
             if spark is not None:
                 with contextlib.suppress(Exception):  # its JVM may have got the signal as well
                     spark.stop()
@@ -195,24 +177,14 @@ class _Run:
         except (OSError, PenstockError):
             return None  # what can't be reached now is found by 'penstock inspect' later
 
-    def _take_signals(self, *, at_once: bool) -> None:
-        """While Spark starts a signal ends the process's work at once; later the query is stopped between two polls."""
-
-        def handle(number: int, _: object) -> None:
-            is_first, self._signal = self._signal is None, self._signal or number
-            if at_once or not is_first:
-                raise _Stopped(number)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, handle)
-
     def _stop_if_asked(self, queries: Queries | None = None) -> None:
-        if self._signal is not None:
+        """While Spark starts, a signal ends the process's work at once; later queries are stopped between two polls."""
+        if self._stops.asked is not None:
             if queries:
                 self._reporter.state("stopping")
                 self._stop(queries)
                 self._publish_at_stop(queries)
-            raise _Stopped(self._signal)
+            raise Stopped(self._stops.asked)
 
     def _stop(self, queries: Queries) -> None:
         for planned, query in queries.items():
