@@ -11,7 +11,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, _worker, as_function
+from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, _worker, as_function, settings_of
 from penstock.enrichment._enricher import PENDING_BATCHES
 from penstock.errors import BadConfigurationError, BadDataError, FatalError
 
@@ -313,10 +313,36 @@ def test_missing_columns_are_null(enrich):
     assert [(r["square"], r["note"]) for r in enrich(some, [[0, 1]], returns=returns)] == [(None, None), (None, "n")]
 
 
-@pytest.mark.parametrize("settings", [{"capacity": 0}, {"failures": "skip"}, {"timeout_s": 0}, {"attempts": 0}])
-def test_settings_are_checked(settings):
-    with pytest.raises(BadConfigurationError):
-        CallSettings(**settings)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"capacity": 0}, "'capacity': '0' is below the least value 1"),
+        ({"failures": "skip"}, "'failures'"),
+        ({"timeout": "0s"}, "'timeout': '0s' is below the least value 1"),
+        ({"timeout": "soon"}, "'timeout': 'soon' is not a duration such as 10s"),
+        ({"attempts": 0}, "'attempts'"),
+        ({"attempts": 2, "pause": "10s", "longest_pause": "1s"}, "'longest_pause' is shorter than 'pause'"),
+        ({"pause": "1s"}, "'pause' takes effect only with attempts other than 1"),
+        ({"longest_pause": "1s"}, "'longest_pause' takes effect only with attempts other than 1"),
+        ({"failure_column": "why", "failures": "null"}, "'failure_column' takes effect only with failures=column"),
+        ({"cache_for": "1s"}, "'cache_for' takes effect only with cache_rows other than 0"),
+    ],
+)
+def test_settings_are_checked(given, said):
+    with pytest.raises(BadConfigurationError, match=said):
+        settings_of(given)
+
+
+def test_errors_that_are_tried_again_are_checked():
+    with pytest.raises(BadConfigurationError, match="'retry_on' takes effect only with attempts other than 1"):
+        settings_of({}, (OSError,))
+    with pytest.raises(BadConfigurationError, match="'retry_on' is a tuple of classes of exceptions"):
+        settings_of({"attempts": 2}, ("OSError",))
+    assert settings_of({"attempts": 2}, (OSError,)).retry_on == (OSError,)
+
+
+def test_the_defaults_of_both_are_the_same():
+    assert settings_of({}) == CallSettings()
 
 
 def test_what_can_not_be_called_is_refused():

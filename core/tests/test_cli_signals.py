@@ -118,6 +118,21 @@ def test_a_signal_at_any_moment(tmp_path, number, after_s):
     assert_ended(process, number, tmp_path)
 
 
+@pytest.mark.exhaustive("starts Spark; as above")
+def test_pyspark_handles_no_signal(tmp_path):
+    """Its handler calls the JVM, even in the middle of another call."""
+    code = (
+        "import signal\n"
+        "from penstock.cli._session import start_session\n"
+        "own = lambda number, frame: None\n"
+        "signal.signal(signal.SIGINT, own)\n"
+        "spark = start_session('signals', {'spark.master': 'local[1]'}, print)\n"
+        "assert signal.getsignal(signal.SIGINT) is own\n"
+        "spark.stop()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.exhaustive("as above")
 @pytest.mark.parametrize("again_after_s", [0.0, 0.2, 0.5, 1.0])
 def test_a_signal_while_it_stops(tmp_path, again_after_s):

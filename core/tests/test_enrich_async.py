@@ -108,3 +108,15 @@ def test_what_does_not_fit_is_told(spark):
         penstock.enrich_async(rows, squared, "n long")
     with pytest.raises(BadConfigurationError, match="a column 'failure' already"):
         penstock.enrich_async(rows.selectExpr("n", "1 failure"), squared, "m long", failures="column")
+    with pytest.raises(BadConfigurationError, match="a column 'N' already"):
+        penstock.enrich_async(rows, squared, "N long")
+    with pytest.raises(BadConfigurationError, match="two columns that are added are called 'm'"):
+        penstock.enrich_async(rows, squared, "m long, M long")
+    with pytest.raises(BadConfigurationError, match="'pause' takes effect only with attempts other than 1"):
+        penstock.enrich_async(rows, squared, "m long", pause="1s")
+
+
+def test_a_watermark_holds_for_the_result(spark):
+    rows = spark.readStream.format("rate").load().withWatermark("timestamp", "10 seconds")
+    found = penstock.enrich_async(rows, squared, "square long", on="value")
+    assert found.schema["timestamp"].metadata == {"spark.watermarkDelayMs": 10_000}

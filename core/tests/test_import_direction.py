@@ -36,7 +36,7 @@ ALLOWED = {
     "dead_letters": {"serialization"},
     "sink": {"system", "dead_letters", "errors", "metrics", "options", "retry", "serialization", "storage"},
     "_commit": {"printable", "system", "errors", "retry", "serialization", "sink", "storage"},
-    "enrichment": {"errors", "per_process", "serialization"},
+    "enrichment": {"errors", "options", "per_process", "serialization"},
     "_monitoring": {"_commit", "_version", "errors", "serialization"},
     "dev": {"errors"},
     "connector": {"dead_letters", "dev", "errors", "options", "sink", "source"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ def start_session(name: str, conf: Mapping[str, str], relay: Callable[[str], Non
 
     ``relay`` is given each line that the JVM and the Python workers print, from a thread of its own, without the noise
     of a start; with ``None`` (verbose) they print to this process's own output, Spark's log at its default level.
-    If it fails, or is interrupted, it leaves no JVM behind.
+    If it fails, or is interrupted, it leaves no JVM behind. Main thread: what SIGINT does stays as it is.
     """
     from pyspark import SparkContext
     from pyspark.logger import PySparkLogger
@@ -50,7 +51,10 @@ def start_session(name: str, conf: Mapping[str, str], relay: Callable[[str], Non
         process = getattr(gateway, "proc", None)
         if relay is not None and process is not None and process.stdout is not None:
             threading.Thread(target=_pump, args=(process.stdout, relay), name="penstock-relay", daemon=True).start()
+        handler = signal.getsignal(signal.SIGINT)
         SparkContext(conf=_conf(settings, secrets=True), gateway=gateway)
+        # PySpark's own handler calls the JVM, even in the middle of another call, which ends in a page of errors.
+        signal.signal(signal.SIGINT, handler)
         return SparkSession.builder.getOrCreate()
 
 

@@ -47,7 +47,7 @@ class Stops:
         """Returns the exit code if ``error`` is due to a signal; ``None`` if it is a failure."""
         if isinstance(error, Stopped):
             return error.exit_code
-        if isinstance(error, KeyboardInterrupt):  # while Spark starts, its own handler is in place for a moment
+        if isinstance(error, KeyboardInterrupt):  # PySpark has a handler of its own in place for a moment
             return 128 + signal.SIGINT
         # A signal that has reached the JVM as well breaks the calls to it.
         return None if self.asked is None else 128 + self.asked

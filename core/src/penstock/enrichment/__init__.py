@@ -5,7 +5,8 @@
 """
 
 from penstock.enrichment._enricher import AsyncSpec, Enricher
-from penstock.enrichment._function import AsyncFunction, CallSettings, as_function
+from penstock.enrichment._function import AsyncFunction, as_function
 from penstock.enrichment._lookup import TableLookup
+from penstock.enrichment._settings import CallSettings, settings_of
 
-__all__ = ["AsyncFunction", "AsyncSpec", "CallSettings", "Enricher", "TableLookup", "as_function"]
+__all__ = ["AsyncFunction", "AsyncSpec", "CallSettings", "Enricher", "TableLookup", "as_function", "settings_of"]

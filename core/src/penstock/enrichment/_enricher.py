@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.enrichment._function import AsyncFunction, CallSettings
+from penstock.enrichment._function import AsyncFunction
+from penstock.enrichment._settings import CallSettings
 from penstock.enrichment._worker import OpenFunction, worker
 from penstock.errors import BadDataError, FatalError
 from penstock.serialization.ddl import shown_type

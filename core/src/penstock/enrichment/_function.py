@@ -1,4 +1,4 @@
-"""What a user writes to ask another system about rows, and how it is called."""
+"""What a user writes to ask another system about rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["AsyncFunction", "CallSettings", "as_function"]
+__all__ = ["AsyncFunction", "as_function"]
 
 
 class AsyncFunction(ABC):
@@ -46,38 +45,6 @@ class AsyncFunction(ABC):
         """Closes clients. Called when no task of the process has used them for a while, and before it ends if Python
         gets to know.
         """
-
-
-@dataclass(frozen=True)
-class CallSettings:
-    """How calls are made. ``capacity`` is the most requests of a task at a time. Times in seconds.
-
-    ``failures``: ``fail`` the query, give ``null``, or write the reason into ``failure_column`` (``column``). Calls are
-    made ``attempts`` times at most for errors of ``retry_on``, with pauses from ``pause_s`` that double up to
-    ``longest_pause_s``, each shortened at random. A cache of ``cache_rows`` keys serves one worker process.
-    """
-
-    ordered: bool = True
-    capacity: int = 100
-    timeout_s: float = 30.0
-    attempts: int = 1
-    pause_s: float = 0.1
-    longest_pause_s: float = 10.0
-    retry_on: tuple[type[Exception], ...] = (Exception,)
-    failures: str = "fail"
-    failure_column: str = "failure"
-    group_size: int = 1
-    cache_rows: int = 0
-    cache_for_s: float = 600.0
-
-    def __post_init__(self) -> None:
-        for name in ("capacity", "attempts", "group_size"):
-            if getattr(self, name) < 1:
-                raise BadConfigurationError(f"{name} is at least 1, not {getattr(self, name)}")
-        if self.failures not in ("fail", "null", "column"):
-            raise BadConfigurationError(f"failures is fail, null or column, not '{self.failures}'")
-        if self.timeout_s <= 0 or self.cache_rows < 0:
-            raise BadConfigurationError("timeout is above 0 and cache_rows not below")
 
 
 class _Coroutine(AsyncFunction):

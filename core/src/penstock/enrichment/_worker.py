@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from penstock.enrichment._cache import ResultCache
-from penstock.enrichment._function import AsyncFunction, CallSettings
+from penstock.enrichment._function import AsyncFunction
+from penstock.enrichment._settings import CallSettings
 from penstock.per_process import PerProcess
 
 __all__ = ["OpenFunction", "Worker", "worker"]

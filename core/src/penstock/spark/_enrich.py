@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, TableLookup, as_function
+from penstock.enrichment import AsyncFunction, AsyncSpec, Enricher, TableLookup, as_function, settings_of
 from penstock.errors import BadConfigurationError
-from penstock.options import nearest_hint, parse_duration_ms
+from penstock.options import nearest_hint
 from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._workers import classic_context, run_this_python
 
@@ -52,19 +53,19 @@ def enrich_async(
     function: AsyncFunction | Callable[[Any], Any],
     returns: str | StructType,
     *,
-    on: Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     ordered: bool = True,
     capacity: int = 100,
     timeout: str = "30s",
     attempts: int = 1,
-    pause: str = "100ms",
-    longest_pause: str = "10s",
-    retry_on: tuple[type[Exception], ...] = (Exception,),
+    pause: str | None = None,
+    longest_pause: str | None = None,
+    retry_on: tuple[type[Exception], ...] | None = None,
     failures: str = "fail",
-    failure_column: str = "failure",
+    failure_column: str | None = None,
     group_size: int = 1,
     cache_rows: int = 0,
-    cache_for: str = "10m",
+    cache_for: str | None = None,
 ) -> DataFrame:
     """``rows``, batch or stream, with the columns that ``function`` gives for each of them after their own.
 
@@ -74,34 +75,35 @@ def enrich_async(
     above 1, lists of both.
 
     At most ``capacity`` calls of a task are in flight, each for at most ``timeout``; it is made ``attempts`` times for
-    errors of ``retry_on`` and timeouts, with growing pauses. A call that fails in the end ends the query
-    (``failures="fail"``), gives nulls (``"null"``), or its reason goes to ``failure_column`` (``"column"``). With
-    ``cache_rows``, rows of the same ``on`` in one worker process are asked for once in ``cache_for``.
+    errors of ``retry_on`` (all) and timeouts, with pauses that grow from ``pause`` (100 ms) to ``longest_pause`` (10 s)
+    and are shortened at random. A call that fails in the end ends the query (``failures="fail"``), gives nulls
+    (``"null"``), or its reason goes to ``failure_column`` (``"column"``; ``failure``). With ``cache_rows``, rows of the
+    same ``on`` in one worker process are asked for once in ``cache_for`` (10 minutes).
 
-    Rows stay in order within a task; with ``ordered=False``, Arrow batches leave as they are done, so that one that is
-    slow holds up only three others. Memory: four Arrow batches of a task
-    (``spark.sql.execution.arrow.maxRecordsPerBatch``) and their results. A row that is processed again after a failure
-    is asked for again: calls happen at least once.
+    A watermark of ``rows`` holds for the result. Rows stay in order within a task; with ``ordered=False``, Arrow
+    batches leave as they are done, so that one that is slow holds up only three others. Memory: four Arrow batches of a
+    task (``spark.sql.execution.arrow.maxRecordsPerBatch``) and their results. A row that is processed again after a
+    failure is asked for again: calls happen at least once.
 
-    Raises BadConfigurationError, at once, for columns and settings that do not fit. The query fails with FatalError for
-    a call that failed, BadDataError for a result that is not what ``returns`` says.
+    Raises BadConfigurationError, at once, for columns and settings that do not fit or would have no effect. The query
+    fails with FatalError for a call that failed, BadDataError for a result that is not what ``returns`` says.
     """
     wanted = StructType.fromDDL(returns) if isinstance(returns, str) else returns
-    keys = list(on) if on is not None else rows.columns
-    settings = CallSettings(
-        ordered=ordered,
-        capacity=capacity,
-        timeout_s=parse_duration_ms(timeout) / 1000,
-        attempts=attempts,
-        pause_s=parse_duration_ms(pause) / 1000,
-        longest_pause_s=parse_duration_ms(longest_pause) / 1000,
-        retry_on=retry_on,
-        failures=failures,
-        failure_column=failure_column,
-        group_size=group_size,
-        cache_rows=cache_rows,
-        cache_for_s=parse_duration_ms(cache_for) / 1000,
-    )
+    keys = rows.columns if on is None else [on] if isinstance(on, str) else list(on)
+    given = {
+        "ordered": ordered,
+        "capacity": capacity,
+        "timeout": timeout,
+        "attempts": attempts,
+        "pause": pause,
+        "longest_pause": longest_pause,
+        "failures": failures,
+        "failure_column": failure_column,
+        "group_size": group_size,
+        "cache_rows": cache_rows,
+        "cache_for": cache_for,
+    }
+    settings = settings_of(given, retry_on)
     run_this_python(classic_context(rows.sparkSession))
     called = as_function(function, capacity)
     spec = AsyncSpec(uuid.uuid4().hex, called, tuple(keys), to_arrow_schema(wanted), settings)
@@ -146,9 +148,13 @@ def _nullable(kind: Any) -> Any:
 
 
 def _check(rows: DataFrame, keys: Sequence[str], added: Sequence[str]) -> None:
-    taken = next((name for name in added if name in rows.columns), None)
+    fold = str if rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    there = set(map(fold, rows.columns))
+    taken = next((name for name in added if fold(name) in there), None)
     if taken is not None:
         raise BadConfigurationError(f"the rows have a column '{taken}' already: rename it first")
+    if twice := next((name for name, times in Counter(map(fold, added)).items() if times > 1), None):
+        raise BadConfigurationError(f"two columns that are added are called '{twice}': rename one")
     absent = next((name for name in keys if name not in rows.columns), None)
     if absent is not None:
         raise BadConfigurationError(f"the rows have no column '{absent}'{nearest_hint(absent, rows.columns)}")
