@@ -367,6 +367,34 @@ def test_run_reports_all_mistakes_and_starts_nothing(site, tmp_path, monkeypatch
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "FILE", "--check", "--json"], "--json has no effect with --check"),
+        (["run", "FILE", "--check", "--plain", "--verbose"], "--plain and --verbose have no effect with --check"),
+        (["run", "FILE", "--check", "--metrics", "0"], "--metrics has no effect with --check"),
+        (["run", "FILE", "--check", "--no-finish"], "--no-finish has no effect with --check"),
+        (["run", "FILE", "--json", "--plain"], "--plain has no effect with --json"),
+        (["run", "FILE", "--no-finish"], "--no-finish has an effect only with 'trigger: availableNow'"),
+        (["describe", "notes", "--json", "--markdown"], "--markdown has no effect with --json"),
+        (["describe", "notes", "-o", "path=in", "--markdown"], "--markdown has no effect with --option"),
+        (["describe", "notes", "--filter", "a = 1", "--markdown"], "--markdown has no effect with --filter"),
+    ],
+)
+def test_flags_that_have_no_effect_are_refused(site, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.setattr("penstock.cli._session.start_session", lambda *arguments: pytest.fail("Spark was started"))
+    path = tmp_path / "p.yaml"
+    path.write_text(PIPELINE)
+    result = runner.invoke(app, [str(path) if one == "FILE" else one for one in arguments])
+    assert isinstance(result.exception, BadConfigurationError), result.output
+    assert said in str(result.exception)
+
+
+def test_an_option_that_is_given_twice_is_refused(site):
+    result = runner.invoke(app, ["describe", "notes", "-o", "path=in", "-o", "PATH=out"])
+    assert result.exit_code == 2 and "'PATH' is given twice" in result.stderr
+
+
 def test_run_check_and_a_file_that_is_not_there(site, tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(PIPELINE)

@@ -141,3 +141,15 @@ def test_names_of_others_are_text_on_the_screen(text, capsys, monkeypatch):
     _print([ListedTransaction(text, text, 1, 2, text, [text, text], None)])
     out = capsys.readouterr().out
     assert printable(out, lines=True) == out and out.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-c", "ck", "-b", "x:1"], "--bootstrap-servers has no effect with --checkpoint"),
+        (["-b", "x:1", "--sink", "all"], "--sink has an effect only with --checkpoint"),
+    ],
+)
+def test_flags_that_have_no_effect_are_refused(arguments, said):
+    with pytest.raises(BadConfigurationError, match=said):
+        call("list", *arguments)

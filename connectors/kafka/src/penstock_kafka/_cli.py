@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.checkpoint import StoredPart, open_stored_query
-from penstock.cli.plugin import Screen, as_text, human_duration, option_pairs, say, say_json
+from penstock.cli.plugin import Screen, as_text, check_flags, human_duration, option_pairs, say, say_json
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
 from penstock_kafka.client.broker import Coordinators
@@ -66,6 +66,10 @@ class _Scope:
 
     def __init__(self, brokers: str | None, checkpoint: str | None, sink: str, options: list[str] | None) -> None:
         given = option_pairs(options)
+        if checkpoint is not None:
+            check_flags("--checkpoint", {"--bootstrap-servers": brokers is not None})
+        elif sink:
+            raise BadConfigurationError("--sink has an effect only with --checkpoint: leave it out")
         self.decided: set[TransactionRef] | None = None
         self._owns = lambda _: True
         if checkpoint is not None:

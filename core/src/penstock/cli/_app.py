@@ -11,7 +11,7 @@ import typer
 
 from penstock._version import __version__
 from penstock.cli._plugins import PluginCommands
-from penstock.cli.plugin import option_pairs
+from penstock.cli.plugin import check_flags, option_pairs
 from penstock.errors import BadConfigurationError, PenstockError
 
 __all__ = ["app", "main"]
@@ -113,6 +113,11 @@ def run(
     from penstock.cli._run import MetricsPlace, RunChoices
     from penstock.cli._run import run as run_pipeline
 
+    if check:
+        others = {"--json": as_json, "--plain": plain, "--verbose": verbose, "--metrics": metrics is not None}
+        check_flags("--check", {**others, "--no-finish": not finish})
+    if as_json:
+        check_flags("--json", {"--plain": plain})
     live = sys.stdout.isatty() and not plain and not verbose
     place = None if metrics is None else MetricsPlace.parse(metrics)
     display = "json" if as_json else "live" if live else "plain"
@@ -167,6 +172,10 @@ def describe(
     ] = None,
 ) -> None:
     """Describes every option of a connector; with options, shows what a read would do."""
+    if option or condition:
+        check_flags("--option" if option else "--filter", {"--markdown": markdown})
+    if as_json:
+        check_flags("--json", {"--markdown": markdown})
     if option or condition:
         from penstock.cli._explain import show_read
 

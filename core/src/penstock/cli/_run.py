@@ -74,7 +74,10 @@ class RunChoices:
 
 
 def run(path: Path, choices: RunChoices) -> int:
-    """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the file), 130 or 143 (stopped)."""
+    """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the file), 130 or 143 (stopped).
+
+    Raises BadConfigurationError for a choice that has no effect on this file.
+    """
     try:
         pipeline, mistakes = check_pipeline(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -86,6 +89,8 @@ def run(path: Path, choices: RunChoices) -> int:
         say(f"{path}:{mistake}{'' if mistake.is_warning else f' [{PIPELINE}]'}", error=True)
     if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
+    if not choices.finish and not pipeline.trigger.available_now:
+        raise BadConfigurationError("--no-finish has an effect only with 'trigger: availableNow': leave it out")
     if choices.check_only:
         say(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")
         say("Not checked without Spark and servers: SQL, topics, tables, and whether servers answer.")

@@ -55,6 +55,10 @@ def up(
     """
     if way == "address" or (way is None and os.environ.get(server.environment_variable)):
         choose_way(server, "address")
+        if port is not None:
+            raise BadConfigurationError(
+                f"nothing is started, so there is no port to choose: {server.environment_variable} has the address"
+            )
         return Found(given_address(server), "address", started=False)
     state = StateFolder(server.name)
     with state.locked():
