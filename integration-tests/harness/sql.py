@@ -197,6 +197,9 @@ IN_PYTHON = {
     "`df.write.bucketBy(…)`": Line(
         lambda place: place.batch_writer().mode("append").bucketBy(2, "note").save(), "bucketBy"
     ),
+    "`df.write.clusterBy(…)`": Line(
+        lambda place: place.batch_writer().mode("append").clusterBy("note").save(), "cluster"
+    ),
     "`df.write.insertInto(view)`": Line(
         _on_view("{target}", lambda place: place.new.write.insertInto(VIEW)), written=NEW
     ),
@@ -208,6 +211,18 @@ IN_PYTHON = {
     ),
     '`df.write.options(…).mode("append").saveAsTable(t)`': Line(
         lambda place: place.batch_writer().mode("append").saveAsTable(TABLE), written=NEW
+    ),
+    "`df.write.partitionBy(…).saveAsTable(t)`": Line(
+        lambda place: (
+            place.batch_writer().option("bucketAssigner", "columns").mode("append").partitionBy("id").saveAsTable(TABLE)
+        ),
+        written=[{"note": "x"}],
+    ),
+    "`df.writeTo(t).using(…).partitionedBy(…).create()`": Line(
+        lambda place: (
+            place.new.writeTo(TABLE).using("penstock.filesystem").options(**place.target).partitionedBy("id").create()
+        ),
+        "partitionedBy has no effect",
     ),
     "`df.writeTo(t).using(…).options(…).create()`": Line(
         lambda place: place.new.writeTo(TABLE).using("penstock.filesystem").options(**place.target).create(),
@@ -226,6 +241,10 @@ IN_PYTHON = {
     ),
     "`df.writeStream.options(…).toTable(t)`": Line(
         lambda place: place.stream_writer(place.stream()).toTable(TABLE).awaitTermination(), written=COPIED
+    ),
+    "`df.writeStream.clusterBy(…)`": Line(
+        lambda place: place.stream_writer(place.stream()).clusterBy("note").start().awaitTermination(),
+        "clusterBy has no effect",
     ),
     "`df.writeStream.toTable(view)`": Line(
         _on_view("{target}", lambda place: place.stream_writer(place.stream()).toTable(VIEW).awaitTermination()),

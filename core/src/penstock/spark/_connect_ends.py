@@ -14,7 +14,7 @@ from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
 from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
-from penstock.spark._stream_writers import noting_calls, with_noted
+from penstock.spark._writers import note_batch_writers, noting_calls, with_noted
 
 __all__ = ["publish_at_connect_ends"]
 
@@ -28,6 +28,7 @@ def publish_at_connect_ends(spark: Any) -> None:
     """Lets a query of a Connect session leave nothing hidden when it ends by itself or is stopped, and a
     session that is stopped stops its queries first. To be called for each session.
     """
+    from pyspark.sql.connect.readwriter import DataFrameWriter, DataFrameWriterV2
     from pyspark.sql.connect.session import SparkSession
     from pyspark.sql.connect.streaming.query import StreamingQuery
     from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
@@ -37,6 +38,7 @@ def publish_at_connect_ends(spark: Any) -> None:
     for name in ("start", "toTable"):
         wrap_method(DataStreamWriter, name, lambda start: _remembering(with_noted(start)))
     noting_calls(DataStreamWriter)
+    note_batch_writers(DataFrameWriter, DataFrameWriterV2)
     wrap_method(StreamingQuery, "stop", _publishing)
     wrap_method(SparkSession, "stop", stopping_queries_first)
 

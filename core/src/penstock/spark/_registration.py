@@ -16,15 +16,15 @@ from penstock.errors import BadConfigurationError
 from penstock.spark._damaged_checkpoints import looking_first, noting_options
 from penstock.spark._data_source import data_source_of
 from penstock.spark._driver_counts import new_counts_folder
-from penstock.spark._ends import publish_at_ends, summing_up, wrap_method
+from penstock.spark._ends import publish_at_ends, wrap_method
 from penstock.spark._foreach_batch import telling_the_run
 from penstock.spark._last_words import print_last_words
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
 from penstock.spark._redaction import hide_secrets
-from penstock.spark._stream_writers import noting, noting_calls, with_noted
 from penstock.spark._workers import classic_context, run_this_python
+from penstock.spark._writers import note_batch_writers, noting, noting_calls, with_noted
 
 __all__ = ["Registration", "counts_folder", "register", "task_counts"]
 
@@ -93,12 +93,11 @@ def register(spark: SparkSession) -> Registration:
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
-        from pyspark.sql import DataFrameWriter
+        from pyspark.sql import DataFrameWriter, DataFrameWriterV2
         from pyspark.sql.streaming import DataStreamWriter
 
         wrap_method(DataFrameWriter, "format", lambda method: noting("format")(telling_the_run(method)))
-        noting_calls(DataFrameWriter, ("partitionBy",))
-        wrap_method(DataFrameWriter, "save", lambda method: summing_up(with_noted(method, is_batch=True)))
+        note_batch_writers(DataFrameWriter, DataFrameWriterV2)
         noting_calls(DataStreamWriter)
         for name in ("option", "options"):
             wrap_method(DataStreamWriter, name, noting_options)

@@ -2,7 +2,7 @@
 
 ``partitionBy`` becomes an option, of streams and of batch writes. A connector that has this option honours it; any
 other refuses it, as it refuses every option that it does not have. Output mode ``update`` is refused: Spark has none
-for sinks in Python.
+for sinks in Python. So are ``clusterBy``, and ``partitionedBy`` of ``writeTo``, which Spark would ignore.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock.spark._ends import wrap_method
+from penstock.spark._ends import summing_up, wrap_method
 
-__all__ = ["noting", "noting_calls", "with_noted"]
+__all__ = ["note_batch_writers", "noting", "noting_calls", "with_noted"]
 
 _OPTION = "partitionBy"
 #: Attributes of a writer: what its methods were called with.
@@ -22,7 +22,11 @@ _NOTED = {
     "partitionBy": "_penstock_partition_columns",
     "format": "_penstock_format",
     "outputMode": "_penstock_output_mode",
+    "clusterBy": "_penstock_cluster_columns",
+    "using": "_penstock_provider",
+    "partitionedBy": "_penstock_table_partitions",
 }
+_OF_STREAMS = ("partitionBy", "format", "outputMode", "clusterBy")
 
 
 def noting(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -38,7 +42,7 @@ def noting(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return wrapper
 
 
-def noting_calls(writer_class: Any, methods: Iterable[str] = _NOTED) -> None:
+def noting_calls(writer_class: Any, methods: Iterable[str] = _OF_STREAMS) -> None:
     """Lets writers note what these methods were called with. Once in a process."""
     for method in methods:
         wrap_method(writer_class, method, noting(method))
@@ -64,6 +68,8 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
                     f"sink {source}: Spark has no output mode update for sinks in Python. Write in foreachBatch, with "
                     "penstock.batch_writer: its batches have the rows that have changed"
                 )
+            if noted("clusterBy"):
+                raise _no_layout(source, "clusterBy")
             if columns := noted("partitionBy"):
                 writer.option(_OPTION, ",".join(columns))
             if columns and is_batch:
@@ -73,6 +79,34 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
         return start(*bound.args, **bound.kwargs)
 
     return wrapped
+
+
+def note_batch_writers(of_frames: Any, of_tables: Any) -> None:
+    """Lets the writers of ``df.write`` and ``df.writeTo`` do so, in a classic session or over Connect. Once in a
+    process.
+    """
+    noting_calls(of_frames, ("partitionBy", "format", "clusterBy"))
+    for name in ("save", "saveAsTable"):
+        wrap_method(of_frames, name, lambda method: summing_up(with_noted(method, is_batch=True)))
+    noting_calls(of_tables, ("using", "partitionedBy", "clusterBy"))
+    for name in ("create", "replace", "createOrReplace"):
+        wrap_method(of_tables, name, _without_layout)
+
+
+def _without_layout(create: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(writer: Any) -> Any:
+        source = next(iter(getattr(writer, _NOTED["using"], ())), "")
+        layouts = [one for one in ("partitionedBy", "clusterBy") if hasattr(writer, _NOTED[one])]
+        if layouts and str(source).lower().startswith("penstock."):
+            raise _no_layout(source, layouts[0])
+        return create(writer)
+
+    return wrapped
+
+
+def _no_layout(source: str, method: str) -> BadConfigurationError:
+    hint = "" if method == "clusterBy" else "; to write partitions, use df.write.partitionBy(…).save()"
+    return BadConfigurationError(f"sink {source}: {method} has no effect on sinks in Python: leave it out{hint}")
 
 
 def _flat(given: Any) -> list[str]:
