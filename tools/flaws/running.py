@@ -48,7 +48,9 @@ class _Recorder:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
-            case = report.nodeid.rpartition("::")[2] if report.when == "call" else f"{report.when} of {report.nodeid}"
+            # What a case has opened may be closed only after it.
+            is_of_case = report.when in ("call", "teardown")
+            case = report.nodeid.rpartition("::")[2] if is_of_case else f"{report.when} of {report.nodeid}"
             self._note(case, time.monotonic() - self._started, report.duration)
 
     def pytest_collectreport(self, report: Any) -> None:
