@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from option_tests.declared import Declared
-from penstock.options import OF_THE_ENGINE, OptionSet, OptionValues
+from penstock.options import DEAD_LETTER_OPTIONS, OF_THE_ENGINE, OptionSet, OptionValues
 
 __all__ = ["ignored"]
 
@@ -34,4 +34,5 @@ def ignored(one: Declared) -> Iterator[None]:
 
 
 def _own_names(declared: OptionSet) -> set[str]:
-    return {option.name for option in declared if option.name not in OF_THE_ENGINE}
+    of_the_engine = OF_THE_ENGINE | {option.name for option in DEAD_LETTER_OPTIONS}
+    return {option.name for option in declared if option.name not in of_the_engine}

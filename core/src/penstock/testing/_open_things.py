@@ -6,12 +6,12 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import thread as futures
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OpenThings", "left_open", "open_things", "threads_that_stay"]
+__all__ = ["OpenThings", "growth_of", "left_open", "open_things", "threads_that_stay"]
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _TASKS = Path("/proc/self/task")
@@ -60,6 +60,22 @@ def left_open(before: OpenThings, temporary: str, *, most: int) -> list[str]:
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(_LOOK_S)
+
+
+def growth_of(step: Callable[[], object], temporary: str, *, most: int) -> list[str]:
+    """Returns what there is more of after ``step``, by more than ``most``.
+
+    A pool of connections fills up to its bound, and a leak never ends: where there is more, the step is made once more,
+    and what counts is what it adds then.
+    """
+    problems: list[str] = []
+    for _ in range(2):
+        before = open_things(temporary)
+        step()
+        problems = left_open(before, temporary, most=most)
+        if not problems:
+            break
+    return problems
 
 
 def _children() -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import tempfile
@@ -17,7 +18,7 @@ from penstock._commit import BatchPlan, TaskResult
 from penstock.sink import Sink
 from penstock.testing._lines import Moment, Watch
 from penstock.testing._machines import GlobalState
-from penstock.testing._open_things import left_open, open_things
+from penstock.testing._open_things import growth_of
 from penstock.testing._sink_engine import SinkQuery, Task, attempt
 
 __all__ = ["Lines", "QueryJob", "lines_of_commits", "run_attempt", "run_many", "run_query"]
@@ -80,14 +81,17 @@ def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more:
         tempfile.tempdir = folder  # to count what is left there
         shared = GlobalState()
         query = job.open()
-        for batch_id in range(warm_up):
+        numbers = itertools.count()
+        for batch_id in itertools.islice(numbers, warm_up):
             _run_with_losers(query, batch_id, share)
             shared.look()
-        before = open_things(folder)
-        for batch_id in range(warm_up, warm_up + more):
-            _run_with_losers(query, batch_id, share)
-        query.finish()
-        return [*left_open(before, folder, most=more // 4), *shared.changes()]
+
+        def run_more() -> None:
+            for batch_id in itertools.islice(numbers, more):
+                _run_with_losers(query, batch_id, share)
+            query.finish()
+
+        return [*growth_of(run_more, folder, most=more // 4), *shared.changes()]
 
 
 def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from penstock.source import Source
 from penstock.testing._machines import GlobalState
-from penstock.testing._open_things import left_open, open_things
+from penstock.testing._open_things import growth_of
 from penstock.testing._source_base import LOOK_AGAIN_S
 from penstock.testing._source_engine import SourceQuery
 
@@ -66,18 +65,19 @@ def read_many(job: SourceJob, warm_up: int, more: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="penstock-kit-") as folder:
         tempfile.tempdir = folder  # to count what is left there
         shared = GlobalState()
-        for number in itertools.count():
+
+        def read(times: int) -> None:
+            for _ in range(times):
+                shared.look()
+                with job.open() as query:
+                    for splits in query.tasks(job.done):
+                        left = query.read_task(splits)
+                        next(left, None)
+                        left.close()  # type: ignore[attr-defined]
+                    query.read(job.done)
+                with replace(job, offsets=(), done=0).open() as anew:
+                    anew.plan()
             shared.look()
-            if number == warm_up:
-                before = open_things(folder)
-            if number == warm_up + more:
-                return [*left_open(before, folder, most=more // 4), *shared.changes()]
-            with job.open() as query:
-                for splits in query.tasks(job.done):
-                    left = query.read_task(splits)
-                    next(left, None)
-                    left.close()  # type: ignore[attr-defined]
-                query.read(job.done)
-            with replace(job, offsets=(), done=0).open() as anew:
-                anew.plan()
-    raise AssertionError
+
+        read(warm_up)
+        return [*growth_of(lambda: read(more), folder, most=more // 4), *shared.changes()]
