@@ -531,7 +531,9 @@ def test_what_one_writes_the_other_reads(spark, source_harness, tmp_path, profil
                 check_refusal(error, reading)
                 return
             assert seen[writer, "ours"] == seen[writer, "spark"], f"written by {writer}"
-        if "timestampFormat" in options and "quoteAll" not in options:
+        # Spark writes \n in a cell as \r\n then, which both readers take for the end of a row.
+        is_cut = format_ == "csv" and options.get("lineSep") == "\r\n" and any("\n" in (row[1] or "") for row in rows)
+        if "timestampFormat" in options and "quoteAll" not in options and not is_cut:
             assert seen["ours", "ours"] == seen["spark", "spark"], "written by one and by the other"
 
     holds()
