@@ -32,6 +32,6 @@ def test_the_commands_hide_such_values(monkeypatch):
     connector = SimpleNamespace(source_options=DECLARED, sink_options=None)
     found = SimpleNamespace(load=lambda: connector)
     monkeypatch.setattr("penstock.cli._secrets.find_connector", lambda name: found)
-    source = SimpleNamespace(format="penstock.t", options=GIVEN)
+    source = SimpleNamespace(format="penstock.t", is_ours=True, options=GIVEN)
     pipeline = SimpleNamespace(spark={}, sources=[source], sinks=[])
     assert redactor_of(pipeline)("anna hunter2") == "anna ***"
