@@ -79,7 +79,7 @@ class RowsBatch(BatchStatement):  # type: ignore[misc]
 
 
 class _RawBatchMessage(BatchMessage):  # type: ignore[misc]
-    def send_body(self, f: Any, protocol_version: int) -> None:
+    def send_body(self, f: Any, protocol_version: int, protocol_features: Any = None) -> None:
         statements: _Statements = self.queries
         write_byte(f, self.batch_type.value)
         write_short(f, statements.count)
@@ -103,15 +103,14 @@ class RawHandler(ProtocolHandler):  # type: ignore[misc]
     }
 
     @classmethod
-    def encode_message(
-        cls, msg: Any, stream_id: int, protocol_version: int, compressor: Any, allow_beta_protocol_version: bool
-    ) -> bytes:
-        """Encodes as the driver does, except for batches that are bytes already."""
+    def encode_message(cls, msg: Any, *how: Any, **named: Any) -> bytes:
+        """Encodes as the driver does, except for batches that are bytes already.
+
+        How it is encoded is up to the driver: ScyllaDB's says more than Cassandra's.
+        """
         if isinstance(msg, BatchMessage) and isinstance(msg.queries, _Statements):
             raw = _RawBatchMessage(msg.batch_type, msg.queries, msg.consistency_level, msg.serial_consistency_level)
             raw.tracing, raw.custom_payload = msg.tracing, msg.custom_payload
             msg = raw
-        encoded: bytes = ProtocolHandler.encode_message(
-            msg, stream_id, protocol_version, compressor, allow_beta_protocol_version
-        )
+        encoded: bytes = ProtocolHandler.encode_message(msg, *how, **named)
         return encoded
