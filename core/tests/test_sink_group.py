@@ -225,6 +225,25 @@ def test_a_sink_of_another_connector_under_the_same_name_ends_what_was_begun(hal
     assert (query.visible("second"), query.visible("third")) == ([2], [3])
 
 
+def test_what_is_open_of_a_sink_that_can_not_be_made_any_more_is_not_left_behind(half_published, monkeypatch):
+    query = half_published
+    query.restart()
+    files = _sink_group.find_connector("filesystem")
+    monkeypatch.setattr(_sink_group, "find_connector", lambda _: SimpleNamespace(name="another", load=files.load))
+    (stored,) = query.checkpoint.rglob("second/penstock/sink.json")
+    text = stored.read_text()
+    stored.write_text(text.replace('"json"', '"nonsense"'))
+    said = (
+        "written to 'second' is not published yet, and the query has no such sink any more: .* --take-over .*/ck first"
+    )
+    with pytest.raises(BadConfigurationError, match=said):
+        query.batch(0)
+    stored.write_text(text)
+    assert sum(link.kind is LinkKind.CLAIM for link in query.links) == 1, "nothing is claimed"
+    query.batch(0)
+    assert query.visible("second") == [2]
+
+
 def test_a_person_publishes_the_rest(half_published):
     query, checkpoint = half_published, str(half_published.checkpoint)
     shown = " ".join(runner.invoke(app, ["inspect", checkpoint]).stdout.split())

@@ -53,7 +53,7 @@ def destination_of(given: Mapping[str, str]) -> Destination | None:
     if text is None:
         return None
     try:
-        found = find_connector(text.strip().lower())
+        found = find_connector(text.strip())
     except BadConfigurationError as error:
         raise BadConfigurationError(f"option '{DEAD_LETTER_FORMAT}': {error}") from None
     connector = found.load()

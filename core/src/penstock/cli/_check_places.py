@@ -24,9 +24,9 @@ def check_places(pipeline: Pipeline) -> list[Mistake]:
                 found.append(Mistake(*at.position, f"there is no {path} on this machine, {what}", is_warning=True))
     for end in (*pipeline.sources, *pipeline.sinks):
         if end.is_ours:
-            found += [mistake for path, at in _paths(end) for mistake in _problem(path, at)]
+            found += [mistake for path, at in _paths(end) for mistake in _problems(path, at)]
     if any(sink.is_ours for sink in pipeline.sinks):
-        found += _problem(pipeline.checkpoint, pipeline.checkpoint_at)
+        found += _problems(pipeline.checkpoint, pipeline.checkpoint_at)
     return found
 
 
@@ -36,7 +36,7 @@ def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:
             yield text, end.option_places[name][1]
 
 
-def _problem(path: str, at: Located) -> Iterator[Mistake]:
+def _problems(path: str, at: Located) -> Iterator[Mistake]:
     if (package := missing_package(path)) is not None:
         scheme = path.partition("://")[0]
         yield Mistake(*at.position, f"{scheme}:// needs {package.module}: {package.install}")

@@ -230,7 +230,7 @@ _SESSION = uuid.uuid4().hex
 
 
 def _configured(form: str, options: Mapping[str, str], home: Home) -> _Configured:
-    found = find_connector(form.lower().removeprefix("penstock."))
+    found = find_connector(form)
     connector: Connector = found.load()
     if connector.sink_options is None:
         raise BadConfigurationError(f"{form} has no sink")

@@ -82,8 +82,8 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
 
 
 def note_batch_writers(of_frames: Any, of_tables: Any) -> None:
-    """Lets the writers of ``df.write`` and ``df.writeTo`` do so, in a classic session or over Connect. Once in a
-    process.
+    """Lets the writers of ``df.write`` and ``df.writeTo`` note what they were called with, and refuse what Spark would
+    ignore; in a classic session or over Connect. Once in a process.
     """
     noting_calls(of_frames, ("partitionBy", "format", "clusterBy"))
     for name in ("save", "saveAsTable"):
