@@ -333,6 +333,11 @@ def test_settings_are_checked(given, said):
         settings_of(given)
 
 
+@pytest.mark.parametrize(("pause", "longest_s"), [("1s", 10), ("30s", 30)])
+def test_a_longer_first_pause_is_the_longest(pause, longest_s):
+    assert settings_of({"attempts": 2, "pause": pause}).longest_pause_s == longest_s
+
+
 def test_errors_that_are_tried_again_are_checked():
     with pytest.raises(BadConfigurationError, match="'retry_on' takes effect only with attempts other than 1"):
         settings_of({}, (OSError,))

@@ -177,6 +177,14 @@ IN_SQL = {
         ),
         NO_OPTIONS,
     ),
+    "`CREATE TABLE … USING … PARTITIONED BY`, `CLUSTER BY` or `CLUSTERED BY`": Line(
+        lambda place: place.sql(f"CREATE TABLE {TABLE} {SCHEMA} USING penstock.filesystem PARTITIONED BY (id)"),
+        "PARTITIONED BY has no effect",
+    ),
+    "`CREATE TABLE … USING … LOCATION`": Line(
+        lambda place: place.sql(f"CREATE TABLE {TABLE} {SCHEMA} USING penstock.filesystem LOCATION '/nowhere'"),
+        "LOCATION has no effect",
+    ),
     "`SELECT` of a table `WITH` options": Line(
         _on_table(lambda place: place.sql(f"SELECT * FROM {TABLE} WITH ({{source=}})")), rows=ROWS
     ),

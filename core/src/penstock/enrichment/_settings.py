@@ -60,7 +60,11 @@ def settings_of(given: Mapping[str, Any], retry_on: tuple[type[Exception], ...] 
     """
     texts = {name: str(value) for name, value in given.items() if value is not None}
     values = _SETTINGS.parse(texts, owner="enrich_async")
-    if values["longest_pause"] < values["pause"]:
+    # The default of the longest pause gives way to a longer first one, which the user has set.
+    longest_pause = (
+        values["longest_pause"] if "longest_pause" in texts else max(values["longest_pause"], values["pause"])
+    )
+    if longest_pause < values["pause"]:
         raise BadConfigurationError("enrich_async: 'longest_pause' is shorter than 'pause'")
     if retry_on is not None:
         if values["attempts"] == 1:
@@ -73,7 +77,7 @@ def settings_of(given: Mapping[str, Any], retry_on: tuple[type[Exception], ...] 
         timeout_s=values["timeout"] / 1000,
         attempts=values["attempts"],
         pause_s=values["pause"] / 1000,
-        longest_pause_s=values["longest_pause"] / 1000,
+        longest_pause_s=longest_pause / 1000,
         retry_on=(Exception,) if retry_on is None else retry_on,
         failures=values["failures"],
         failure_column=values["failure_column"],

@@ -14,9 +14,10 @@ from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
 from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
+from penstock.spark._statements import refuse_dropped_clauses
 from penstock.spark._writers import note_batch_writers, noting_calls, with_noted
 
-__all__ = ["publish_at_connect_ends"]
+__all__ = ["set_up_connect_session"]
 
 _log = get_logger("penstock")
 
@@ -24,9 +25,11 @@ _log = get_logger("penstock")
 _started: dict[str, tuple[str, dict[str, str]]] = {}
 
 
-def publish_at_connect_ends(spark: Any) -> None:
-    """Lets a query of a Connect session leave nothing hidden when it ends by itself or is stopped, and a
-    session that is stopped stops its queries first. To be called for each session.
+def set_up_connect_session(spark: Any) -> None:
+    """Wraps what writes and what ends queries of a Connect session; to be called for each session.
+
+    A query leaves nothing hidden when it ends by itself or is stopped; a session that is stopped stops its queries
+    first. Calls of writers that would have no effect are refused.
     """
     from pyspark.sql.connect.readwriter import DataFrameWriter, DataFrameWriterV2
     from pyspark.sql.connect.session import SparkSession
@@ -39,6 +42,7 @@ def publish_at_connect_ends(spark: Any) -> None:
         wrap_method(DataStreamWriter, name, lambda start: _remembering(with_noted(start)))
     noting_calls(DataStreamWriter)
     note_batch_writers(DataFrameWriter, DataFrameWriterV2)
+    refuse_dropped_clauses(SparkSession)
     wrap_method(StreamingQuery, "stop", _publishing)
     wrap_method(SparkSession, "stop", stopping_queries_first)
 
@@ -76,7 +80,7 @@ def _publishing(stop: Callable[..., Any]) -> Callable[..., Any]:
         try:
             problem = finish_on_server(query._session, checkpoint, options)
         except Exception as error:
-            problem = str(error).strip().splitlines()[0]
+            problem = (str(error).strip() or type(error).__name__).splitlines()[0]
         if problem:
             _log.warning(
                 "could not publish what query %s holds open (%s); start it again, or run: penstock finish %s",

@@ -75,10 +75,11 @@ def enrich_async(
     above 1, lists of both.
 
     At most ``capacity`` calls of a task are in flight, each for at most ``timeout``; it is made ``attempts`` times for
-    errors of ``retry_on`` (all) and timeouts, with pauses that grow from ``pause`` (100 ms) to ``longest_pause`` (10 s)
-    and are shortened at random. A call that fails in the end ends the query (``failures="fail"``), gives nulls
-    (``"null"``), or its reason goes to ``failure_column`` (``"column"``; ``failure``). With ``cache_rows``, rows of the
-    same ``on`` in one worker process are asked for once in ``cache_for`` (10 minutes).
+    errors of ``retry_on`` (all) and timeouts, with pauses that grow from ``pause`` (100 ms) to ``longest_pause`` (10 s,
+    or ``pause`` if that is longer) and are shortened at random. A call that fails in the end ends the query
+    (``failures="fail"``), gives nulls (``"null"``), or its reason goes to ``failure_column`` (``"column"``;
+    ``failure``). With ``cache_rows``, rows of the same ``on`` in one worker process are asked for once in ``cache_for``
+    (10 minutes).
 
     A watermark of ``rows`` holds for the result. Rows stay in order within a task; with ``ordered=False``, Arrow
     batches leave as they are done, so that one that is slow holds up only three others. Memory: four Arrow batches of a

@@ -23,6 +23,7 @@ from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
 from penstock.spark._redaction import hide_secrets
+from penstock.spark._statements import refuse_dropped_clauses
 from penstock.spark._workers import classic_context, run_this_python
 from penstock.spark._writers import note_batch_writers, noting, noting_calls, with_noted
 
@@ -98,6 +99,7 @@ def register(spark: SparkSession) -> Registration:
 
         wrap_method(DataFrameWriter, "format", lambda method: noting("format")(telling_the_run(method)))
         note_batch_writers(DataFrameWriter, DataFrameWriterV2)
+        refuse_dropped_clauses(SparkSession)
         noting_calls(DataStreamWriter)
         for name in ("option", "options"):
             wrap_method(DataStreamWriter, name, noting_options)
@@ -105,10 +107,10 @@ def register(spark: SparkSession) -> Registration:
             wrap_method(DataStreamWriter, name, lambda method: with_noted(looking_first(method)))
         publish_at_ends(PublishingListener.attach(spark).publish_all)
     else:
-        from penstock.spark._connect_ends import publish_at_connect_ends
+        from penstock.spark._connect_ends import set_up_connect_session
         from penstock.spark._pipeline_runs import let_runs_end
 
-        publish_at_connect_ends(spark)
+        set_up_connect_session(spark)
         let_runs_end()
     return done
 
