@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,7 +28,7 @@ from penstock.checkpoint import (
 from penstock.cli._app import app
 from penstock.retry import NO_RETRIES
 from penstock.sink import SinkContext, WriterContext
-from penstock.spark._foreach_batch import RunningBatch, _warned
+from penstock.spark._foreach_batch import _WRITE, RunningBatch, _warned, as_attempt, run_of_attempt
 from penstock.spark._query_driver import QueryDriver
 from penstock.storage import LocalStorage
 
@@ -68,6 +69,48 @@ def test_a_function_may_leave_batches_out(written):
     assert query.visible() == [1, 2]
     with pytest.raises(FatalError, match="were deleted or put back"):
         query.plan(3)
+
+
+@pytest.mark.parametrize("numbers", [range(6), range(0, 18, 3)])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_generations_do_not_grow_with_the_batches(written, numbers, processes):
+    """Names at the target, such as transactional ids, hold the generation. Processes of a session take turns."""
+    query = written()
+    memories = [RunMemory() for _ in range(processes)]
+    for turn, number in enumerate(numbers):
+        query.memory = memories[turn % processes]
+        query.run(number, [[number]])
+    assert query.visible() == list(numbers) and query.chain.head().link.generation == 0
+
+
+def test_a_write_that_failed_leaves_its_generation_behind(written):
+    """Tasks of it may still run: the next write has other names. Also where the abort did not come to the log."""
+    query = written()
+    query.run(0, [[0]])
+    query.plan(1)
+    query.run(2, [[2]])
+    assert query.visible() == [0, 2] and query.chain.head().link.generation > 0
+
+
+def test_another_run_is_noticed_where_a_function_leaves_batches_out(written):
+    query = written()
+    query.run(0, [[0]])
+    other = again_in_another_process(written(engine=query.engine))
+    other.session, other.run_of_engine = "another", "run 2"
+    other.run(1, [[1]])
+    query.engine = other.engine
+    with pytest.raises(DisplacedError):
+        query.plan(3)
+
+
+def test_offsets_that_were_replaced_are_noticed_where_a_function_leaves_batches_out(written):
+    query = written()
+    query.run(0, [[0]])
+    query.run(1, [[1]])
+    again = written(engine={0: query.engine[0], 1: b"v1 another"})
+    again.run_of_engine = "run 2"
+    with pytest.raises(FatalError, match="batch 1 was decided with other offsets"):
+        again.plan(2)
 
 
 def test_a_batch_that_is_run_again_is_skipped(written):
@@ -281,6 +324,30 @@ def test_offsets_are_restored_from_the_sink_that_is_furthest(checkpoint):
     assert restore_offsets(str(checkpoint)).offsets == before == (checkpoint / "offsets/1").read_bytes()
 
 
+def test_what_spark_has_committed_since_its_log_was_changed_is_forgotten(checkpoint):
+    """Batches 1 to 3 are others than the one that is decided, and the function has left them out."""
+    write(checkpoint, "more", 1, [2])
+    decided = (checkpoint / "offsets/1").read_bytes()
+    for number in (1, 2, 3):
+        for directory in ("offsets", "commits"):
+            (checkpoint / f"{directory}/{number}").write_text(f"v1\n{{}}\n9{number}")
+            (checkpoint / f"{directory}/.{number}.crc").write_text("crc")
+    (checkpoint / "offsets/4").write_text("v1\n{}\n94")
+    with pytest.raises(FatalError, match="restore-offsets"):
+        write(checkpoint, "more", 4, [3], run="run 2")
+    assert restore_offsets(str(checkpoint)).number == 1
+    assert (checkpoint / "offsets/1").read_bytes() == decided
+    assert sorted(os.listdir(checkpoint / "offsets")) == ["0", "1"] and os.listdir(checkpoint / "commits") == ["0"]
+
+
+def test_offsets_that_are_there_as_decided_do_not_go_back(checkpoint):
+    write(checkpoint, "more", 1, [2])
+    for directory in ("offsets", "commits"):
+        (checkpoint / f"{directory}/2").write_text("v1\n{}\n9")
+    with pytest.raises(BadConfigurationError, match="Spark has committed batch 2"):
+        restore_offsets(str(checkpoint))
+
+
 def test_a_copy_with_something_pending_is_refused(checkpoint, monkeypatch):
     leave_pending(checkpoint, "more", [2], monkeypatch)
     with pytest.raises(BadConfigurationError, match="rows are open in it"):
@@ -288,6 +355,54 @@ def test_a_copy_with_something_pending_is_refused(checkpoint, monkeypatch):
     take_over(str(checkpoint))
     adopt(str(checkpoint), is_copy=True)
     assert all("~" in query.names for query in open_stored_queries(str(checkpoint)))
+
+
+# --- writes that a function repeats -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Makes a write of a batch by a function: ``None``, or what it raises. Returns what its decision holds as its run.
+
+    Sinks of other tests have no attempts here.
+    """
+    monkeypatch.setattr("penstock.spark._foreach_batch._attempts", {})
+
+    class Writer:
+        def __init__(self, batch_id, name):
+            setattr(self, _WRITE, ("ck", name, batch_id))
+
+        @as_attempt
+        def save(self, error):
+            if error is not None:
+                raise error
+            return run_of_attempt("run", *getattr(self, _WRITE))
+
+    def tried(batch_id, error=None, name="files"):
+        run = run_of_attempt("run", "ck", name, batch_id)
+        with contextlib.suppress(OSError):
+            Writer(batch_id, name).save(error)
+        return run
+
+    return tried
+
+
+def test_a_write_after_one_that_failed_is_its_repetition(tried):
+    assert tried(0, OSError()) == "run" and tried(0, OSError()) == "run.1" and tried(0) == "run.2"
+    assert tried(1) == "run"
+
+
+def test_a_write_after_one_that_returned_is_a_second_one(tried):
+    """Also if it is refused, and the function catches that."""
+    assert tried(0) == "run" and tried(0, OSError()) == "run" and tried(0) == "run"
+
+
+def test_sinks_fail_each_by_itself(tried):
+    assert tried(0, OSError()) == "run" and tried(0, name="more") == "run" and tried(0) == "run.1"
+
+
+def test_other_writers_are_left_alone():
+    assert as_attempt(lambda writer, path: path)(object(), "out") == "out"
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ KEPT_OTHERWISE = {
     "penstock.spark._last_words._failures": "failed runs, each until the process ends",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
+    "penstock.spark._foreach_batch._attempts": "one for each sink of a batch function, of its last batch",
     "penstock.spark._foreach_batch._warned": "ids of runs, so that each is warned of once",
     "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
     "penstock.spark._registration._accumulators": "weak references",

@@ -24,6 +24,14 @@ def test_schedules_by_chance(schedules, target):
     check_schedules(target, schedules, "killed after", "times out")
 
 
+@pytest.mark.parametrize("target", [KafkaTarget, UnlistedKafkaTarget])
+@pytest.mark.parametrize(
+    "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+)
+def test_schedules_by_chance_of_a_batch_function(schedules, target):
+    check_schedules(target, schedules, "killed after", in_batch=True)
+
+
 def test_a_batch_is_published_by_one_driver_or_given_up_by_another():
     """The seed of the schedule that found this: one had slept until the transactions were nearly too old."""
     check_seed(KafkaTarget, 353342449915)

@@ -32,6 +32,13 @@ def test_schedules_by_chance(schedules):
     check_schedules(PravegaTarget, schedules, "killed after", "times out")
 
 
+@pytest.mark.parametrize(
+    "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+)
+def test_schedules_by_chance_of_a_batch_function(schedules):
+    check_schedules(PravegaTarget, schedules, "killed after", in_batch=True)
+
+
 class Server:
     """Transactions on a real server: what the model does, done there. Events are of one size."""
 

@@ -124,14 +124,16 @@ class RunMemory:
     plan_id: str = ""
     base: int | None = None  #: that it was planned on
 
-    def goes_on_at(self, head: Link) -> bool:
+    def goes_on_at(self, head: Link, *, in_batch: bool = False) -> bool:
         """Returns whether the next batch may be planned on ``head`` without a claim: since the last plan, only this
         run's committer and rolls have appended links. Then Spark has noted that batch, and no commit is running.
+
+        ``in_batch``: only if that plan was decided. A function may catch the error of a write, and write later batches.
         """
         if self.batch is None or head.run != self.run:
             return False
         was_decided = head.plan == self.plan_id and head.batch == self.batch and head.base > (self.base or 0)
-        return was_decided or head.base == self.base
+        return was_decided or (head.base == self.base and not in_batch)
 
 
 class GaveWayError(RetriableError):
@@ -180,15 +182,17 @@ class TwoPhaseCommit:
         memory = self._memory
         head = self._chain.head()
         was_carried_out = head.pending is None
-        goes_on = memory.goes_on_at(head.link)
+        goes_on = memory.goes_on_at(head.link, in_batch=self._in_batch)
         batch = engine.planned(memory.batch + 1 if goes_on and memory.batch is not None else None)
-        if goes_on and memory.batch is not None and batch.number == memory.batch + 1:
+        if self._in_batch:
+            self._check_that_it_was_planned(head.link, batch, engine)
+        if goes_on and self._follows(batch):
             head = self._carry_out_pending(head)
-        elif memory.batch is not None and batch.number == memory.batch + 1 and self._is_foreign(head.link):
+        elif self._follows(batch) and self._is_foreign(head.link):
             self._memory.batch = None
             raise displaced(self._chain, head.link)
         else:
-            head = self._own(head)
+            head = self._own(head, batch)
         is_decided = self._judge(batch, head.link, engine)
         if is_decided and was_carried_out and batch.engine_run and batch.engine_run == head.link.engine_run:
             raise BadConfigurationError(
@@ -198,6 +202,13 @@ class TwoPhaseCommit:
         if isinstance(self._sink, SupportsWriteTimestamps) and not is_decided:
             head = self._reserve_stamps(head)
         return self._planned(head.link, batch, is_decided=is_decided)
+
+    def _follows(self, batch: Batch) -> bool:
+        """Returns whether ``batch`` comes after the one that this process has planned last."""
+        last = self._memory.batch
+        if last is None:
+            return False
+        return batch.number > last if self._in_batch else batch.number == last + 1
 
     def _is_foreign(self, head: Link) -> bool:
         """Returns whether another run appended ``head``. Processes of one session take turns in planning a query's
@@ -213,11 +224,7 @@ class TwoPhaseCommit:
         if batch.number == head.batch:
             if head.fingerprint in ("", batch.fingerprint):
                 return True
-            raise FatalError(
-                f"batch {batch.number} was decided with other offsets than the ones it is run with now: files below "
-                "offsets/ of the checkpoint were deleted or put back. Run: penstock restore-offsets "
-                f"{self._chain.checkpoint}, and start the query again"
-            )
+            raise self._other_offsets(batch.number)
         if batch.number > head.batch:
             raise FatalError(
                 f"Spark runs batch {batch.number}, and the last batch decided in {self._chain.directory} is "
@@ -233,11 +240,32 @@ class TwoPhaseCommit:
             f"{self._chain.checkpoint}, or start with a new checkpoint"
         )
 
-    def _own(self, head: Head) -> Head:
-        """Claims the log for this run, finishes what others have left pending, and cleans up after them."""
+    def _check_that_it_was_planned(self, head: Link, batch: Batch, engine: EngineLog) -> None:
+        """Raises FatalError if Spark's log has another batch than the last one that was decided.
+
+        A function may leave batches out, so that the number of the next one does not show it. Within a run Spark's log
+        only grows.
+        """
+        if batch.number <= head.batch or (batch.engine_run and batch.engine_run == head.engine_run):
+            return
+        last = engine.find(head.batch) if head.batch >= 0 else None
+        if last is not None and head.fingerprint not in ("", last.fingerprint):
+            raise self._other_offsets(head.batch)
+
+    def _other_offsets(self, number: int) -> FatalError:
+        return FatalError(
+            f"batch {number} was decided with other offsets than the ones it is run with now: files below offsets/ of "
+            f"the checkpoint were deleted or put back. Run: penstock restore-offsets {self._chain.checkpoint}, and "
+            "start the query again"
+        )
+
+    def _own(self, head: Head, batch: Batch | None = None) -> Head:
+        """Claims the log for this run, finishes what others have left pending, and cleans up after them. ``batch`` is
+        the one that is planned.
+        """
         self._check_target(head)  # first: what finishes the rows for another target needs the sink as it was stored
         self._before_claim()
-        head = self._claim(head)
+        head = self._claim(head, keeps_generation=batch is not None and self._is_taken_over_in_turn(head, batch))
         head = self._carry_out_pending(head)
         retry = self._context.retry
         retry.call(lambda: self._check_states(head.link), "looking for carried rows")
@@ -287,11 +315,23 @@ class TwoPhaseCommit:
                 "with a new checkpoint"
             )
 
-    def _claim(self, head: Head) -> Head:
+    def _is_taken_over_in_turn(self, head: Head, batch: Batch) -> bool:
+        """Returns whether another process of this session has written the last batch, in the same run of the query.
+
+        A plan by another process than that of the last batch leaves a claim, and so does a write that failed: a head
+        that is a batch, and carried out, was left by a write that has returned. Unless it was planned on in vain here.
+        """
+        link = head.link
+        is_done = link.kind is LinkKind.BATCH and head.pending is None and self._memory.base != link.base
+        is_of_session = bool(self._session) and link.session == self._session
+        is_of_run = bool(batch.engine_run) and link.engine_run == batch.engine_run
+        return self._in_batch and is_done and is_of_session and is_of_run and batch.number > link.batch
+
+    def _claim(self, head: Head, *, keeps_generation: bool = False) -> Head:
         for _ in range(_TRIES):
             link = self._following(head, LinkKind.CLAIM)
             # An orderly end has left nothing that could be open under a name of its generation.
-            if head.link.kind is not LinkKind.CLOSE:
+            if head.link.kind is not LinkKind.CLOSE and not keeps_generation:
                 link = replace(link, generation=link.number)
             if isinstance(self._sink, SupportsWriteTimestamps):
                 # The run before may have used anything up to the ceiling.
@@ -301,7 +341,7 @@ class TwoPhaseCommit:
                 found = self._chain.head()
                 if found.link.id == link.id:
                     return found
-            head = self._chain.head()
+            head, keeps_generation = self._chain.head(), False
         raise RetriableError(f"the decision log kept changing under {_TRIES} tries: {self._chain.directory}")
 
     def _carry_out_pending(self, head: Head) -> Head:

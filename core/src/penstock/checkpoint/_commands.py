@@ -138,15 +138,18 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
     """Writes back Spark's offsets of the last batch that was decided, which were deleted or replaced. Returns them.
 
     Of several sinks of a batch function, the one that is furthest counts: the others write that batch when it is run
-    again. Raises BadConfigurationError if the decision log does not hold them, or if Spark has committed later batches:
-    going back would write those again.
+    again. What Spark has committed since its log was changed is forgotten: the function has left out those batches.
+    Raises BadConfigurationError if the decision log does not hold the offsets, or if Spark's log has them and later
+    batches are committed: going back would write those again.
     """
     queries = open_stored_queries(checkpoint, options, waits=True)
     query = max(queries, key=lambda one: one.chain.head().link.batch)
     chain = query.chain
     links = {link.batch: link for link in chain.links() if link.offsets}
     head = chain.head().link
-    if (committed := query.spark_log.last("commits")) > head.batch:
+    stored = query.spark_log.find(head.batch)
+    is_other = stored is not None and head.fingerprint not in ("", stored.fingerprint)
+    if (committed := query.spark_log.last("commits")) > head.batch and not is_other:
         raise BadConfigurationError(
             f"{checkpoint}: Spark has committed batch {committed}, and the last batch decided is {head.batch}: with "
             "the offsets of that one, the query would write the later ones again. If it stops because a part of the "

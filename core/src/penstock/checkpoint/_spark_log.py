@@ -50,13 +50,22 @@ class SparkLog:
         return max((int(name) for name in names if is_number(name)), default=-1)
 
     def restore(self, batch: Batch) -> None:
-        """Writes a batch's offsets as they were, in place of the present ones; Spark then plans no later batch."""
-        names = self._storage.list_names(f"{self._checkpoint}/offsets")
-        later = [name for name in names if is_number(name) and int(name) > batch.number]
-        # Spark's checksums are of what stood there before.
-        self._storage.delete(self._storage_checksum(int(name)) for name in (*later, str(batch.number)))
-        self._storage.delete(self._path(int(name)) for name in later)
+        """Writes a batch's offsets as they were, in place of the present ones. Spark then plans no later batch, and
+        runs this one again if it had run another one of that number.
+        """
+        present = self.find(batch.number)
+        # First: as long as the offsets are another batch's, a restore that is killed here can be repeated.
+        self._forget("offsets", batch.number + 1)
+        if present is not None and present.offsets != batch.offsets:
+            self._forget("commits", batch.number)
+        # Spark's checksum is of what stood there before.
+        self._storage.delete([f"{self._checkpoint}/offsets/.{batch.number}.crc"])
         self._storage.put(self._path(batch.number), batch.offsets)
 
-    def _storage_checksum(self, number: int) -> str:
-        return f"{self._checkpoint}/offsets/.{number}.crc"
+    def _forget(self, directory: str, first: int) -> None:
+        """Deletes the batches from ``first`` on, and Spark's checksums of them."""
+        names = self._storage.list_names(f"{self._checkpoint}/{directory}")
+        gone = [name for name in names if is_number(name) and int(name) >= first]
+        self._storage.delete(
+            f"{self._checkpoint}/{directory}/{file}" for name in gone for file in (f".{name}.crc", name)
+        )

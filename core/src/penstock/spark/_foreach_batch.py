@@ -6,8 +6,10 @@ batch and its sink is then skipped if it was decided, and done if it was not.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,15 @@ from penstock.printable import get_logger
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
 
-__all__ = ["IN_BATCH_OPTIONS", "RunningBatch", "batch_writer", "telling_the_run"]
+__all__ = [
+    "IN_BATCH_OPTIONS",
+    "RunningBatch",
+    "as_attempt",
+    "attempting",
+    "batch_writer",
+    "run_of_attempt",
+    "telling_the_run",
+]
 
 _log = get_logger("penstock")
 
@@ -34,7 +44,21 @@ _QUERY_PROPERTY, _RUN_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
 #: Over Connect the function runs in a process of its own, one for each run of the query.
 _THIS_PROCESS = uuid.uuid4().hex
 
+#: Attribute of a writer: the checkpoint, the name of the sink and the batch that it writes for.
+_WRITE = "_penstock_write"
+
 _warned: set[str] = set()
+#: The last batch that each sink of a batch function was written for, by checkpoint and name.
+_attempts: dict[tuple[str, str], _Attempts] = {}
+
+
+@dataclass
+class _Attempts:
+    """Writes of a batch to one sink: how many have failed, until one has returned."""
+
+    batch: int
+    failures: int = 0
+    has_returned: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,50 @@ def batch_writer(df: DataFrame, batch_id: int, *, checkpoint: str, name: str) ->
     """
     writer = df.write.mode("append").option(_CHECKPOINT, checkpoint)
     writer = writer.option(_BATCH, str(int(batch_id))).option(_SINK, check_sink_name(name))
-    return writer if hasattr(df, "_jdf") else writer.option(_RUN, _THIS_PROCESS)
+    write = checkpoint, name, int(batch_id)
+    setattr(writer, _WRITE, write)
+    return writer if hasattr(df, "_jdf") else writer.option(_RUN, run_of_attempt(_THIS_PROCESS, *write))
+
+
+def run_of_attempt(run: str, checkpoint: str, name: str, batch_id: int) -> str:
+    """Returns what a decision holds as its run, for a write to the sink ``name``. It is another one after a failure.
+
+    The protocol refuses a second write of a batch in one run. A write whose error the function has caught may have been
+    decided; the next one is then its repetition, and is skipped.
+    """
+    failures = _attempts_of(checkpoint, name, batch_id).failures
+    return f"{run}.{failures}" if run and failures else run
+
+
+@contextlib.contextmanager
+def attempting(checkpoint: str, name: str, batch_id: int) -> Iterator[None]:
+    """The block writes to the sink ``name``."""
+    attempts = _attempts_of(checkpoint, name, batch_id)
+    try:
+        yield
+    except BaseException:
+        attempts.failures += not attempts.has_returned
+        raise
+    attempts.has_returned = True
+
+
+def _attempts_of(checkpoint: str, name: str, batch_id: int) -> _Attempts:
+    found = _attempts.get((checkpoint, name))
+    if found is None or found.batch != batch_id:
+        found = _attempts[checkpoint, name] = _Attempts(batch_id)
+    return found
+
+
+def as_attempt(save: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps ``DataFrameWriter.save`` and its like, for writers of a batch function."""
+
+    @functools.wraps(save)
+    def wrapped(writer: Any, *args: Any, **given: Any) -> Any:
+        write = getattr(writer, _WRITE, None)
+        with attempting(*write) if write else contextlib.nullcontext():
+            return save(writer, *args, **given)
+
+    return wrapped
 
 
 def in_group(writer: DataFrameWriter, batch: RunningBatch, member: str, plan: str) -> DataFrameWriter:
@@ -137,7 +204,8 @@ def telling_the_run(format_method: Callable[..., Any]) -> Callable[..., Any]:
         if source.lower().startswith("penstock."):
             query, run = run_of(writer._spark.sparkContext)
             if query:
-                writer.option(_QUERY, query).option(_RUN, run)
+                write = getattr(writer, _WRITE, None)
+                writer.option(_QUERY, query).option(_RUN, run_of_attempt(run, *write) if write else run)
         return answer
 
     return wrapped

@@ -31,7 +31,7 @@ from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext
 from penstock.spark._driver_counts import add_driver_counts
-from penstock.spark._foreach_batch import RunningBatch, in_group, run_of
+from penstock.spark._foreach_batch import RunningBatch, attempting, in_group, run_of, run_of_attempt
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._locations import Home
 from penstock.spark._registration import counts_folder
@@ -86,15 +86,16 @@ class SinkGroup:
 
         Raises as ``save()`` of :func:`penstock.batch_writer` does, at once or at the end of the block.
         """
-        driver = _GroupDriver(self, df.sparkSession, int(batch_id))
-        batch = GroupBatch(self, driver.running, driver.plan())
-        try:
-            yield batch
-            driver.commit(batch.plan, batch.written)
-        except BaseException:
-            with contextlib.suppress(OSError, RetriableError):
-                driver.abort(batch.plan, batch.written)
-            raise
+        with attempting(self.checkpoint, self.name, int(batch_id)):
+            driver = _GroupDriver(self, df.sparkSession, int(batch_id))
+            batch = GroupBatch(self, driver.running, driver.plan())
+            try:
+                yield batch
+                driver.commit(batch.plan, batch.written)
+            except BaseException:
+                with contextlib.suppress(OSError, RetriableError):
+                    driver.abort(batch.plan, batch.written)
+                raise
 
 
 class GroupBatch:
@@ -143,6 +144,7 @@ class _GroupDriver:
         checkpoint, query, run = home.locate(group.checkpoint), *run_of(context)
         self._metrics = Metrics()
         self._counts_folder = counts_folder(context)
+        run = run_of_attempt(run, group.checkpoint, group.name, batch_id)
         self.running = RunningBatch(checkpoint, batch_id, group.name, query, run)
         options = storage_options_of_one(checkpoint, (one.options for one in self._configured.values()))
         self._storage, self._path = open_storage(checkpoint, options, self._retry)

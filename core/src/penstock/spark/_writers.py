@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.spark._ends import summing_up, wrap_method
+from penstock.spark._foreach_batch import as_attempt
 
 __all__ = ["note_batch_writers", "noting", "noting_calls", "with_noted"]
 
@@ -87,7 +88,7 @@ def note_batch_writers(of_frames: Any, of_tables: Any) -> None:
     """
     noting_calls(of_frames, ("partitionBy", "format", "clusterBy"))
     for name in ("save", "saveAsTable"):
-        wrap_method(of_frames, name, lambda method: summing_up(with_noted(method, is_batch=True)))
+        wrap_method(of_frames, name, lambda save: summing_up(as_attempt(with_noted(save, is_batch=True))))
     noting_calls(of_tables, ("using", "partitionedBy", "clusterBy"))
     for name in ("create", "replace", "createOrReplace"):
         wrap_method(of_tables, name, _without_layout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.testing.simulation._choices import Choices, PlayedChoices, SeededChoices
 from penstock.testing.simulation._scheduler import Faults, Scheduler
@@ -111,28 +111,31 @@ def run_schedule(
     return None
 
 
-def search(seeds: Iterable[int], make_target: MakeTarget, *, most_failures: int = 1) -> Report:
-    """Runs the schedules of ``seeds``, until so many have failed. Failures are shrunk."""
+def search(seeds: Iterable[int], make_target: MakeTarget, *, most_failures: int = 1, in_batch: bool = False) -> Report:
+    """Runs the schedules of ``seeds``, until so many have failed. Failures are shrunk. ``in_batch``: a batch function
+    writes, with :func:`penstock.batch_writer`.
+    """
     report = Report()
     for seed in seeds:
-        failure = run_schedule(seed, make_target, report=report)
+        plan = replace(plan_of(seed), in_batch=in_batch)
+        failure = run_schedule(seed, make_target, report=report, plan=plan)
         if failure is not None:
-            report.failures.append(shrink(failure, make_target))
+            report.failures.append(shrink(failure, make_target, plan=plan))
             if len(report.failures) >= most_failures:
                 break
     return report
 
 
-def shrink(failure: Failure, make_target: MakeTarget) -> Failure:
+def shrink(failure: Failure, make_target: MakeTarget, *, plan: Plan | None = None) -> Failure:
     """Returns the shortest schedule found that still fails: choices are set to 0, in which nothing goes wrong, or left
-    out.
+    out. ``plan`` is by default that of the seed.
     """
     best, tries = failure, 0
 
     def fails(choices: Sequence[int]) -> bool:
         nonlocal best, tries
         tries += 1
-        found = run_schedule(failure.seed, make_target, PlayedChoices(choices))
+        found = run_schedule(failure.seed, make_target, PlayedChoices(choices), plan=plan)
         if found is None:
             return False
         found.choices = _without_zeros_at_the_end(found.choices)
