@@ -10,11 +10,13 @@ import pytest
 from kafka import KafkaAdminClient
 from pyspark.errors import StreamingQueryException
 
+import penstock
 from harness import checkpoint
 from harness.kills import restart
 from harness.oracle import Outcome
 from harness.processes import below, kill
 from harness.waiting import wait_until
+from penstock.spark._foreach_batch import _attempts
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
@@ -151,6 +153,37 @@ def test_ids_stay_few(spark, kafka, watched_copy, tmp_path):
         known = [one.transactional_id for some in admin.list_transactions().values() for one in some]
     ids = of_query(known, tmp_path)
     assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 10 batches of 3 transactions"
+
+
+@pytest.mark.exhaustive("core/tests/test_in_batch.py::test_generations_do_not_grow_with_the_batches is the witness")
+def test_ids_stay_few_in_a_batch_function(spark, kafka, watched_copy, tmp_path):
+    """The function writes every second batch, and the last of these twice, as if its first write had failed too late."""
+    copy = watched_copy(kafka, partitions=1)
+    copy.records.add(2000)
+    where = {"kafka.bootstrap.servers": copy.job["brokers"]}
+    reader = spark.readStream.format("penstock.kafka").options(**where, subscribe=copy.source)
+    rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=100).load().select("key", "value")
+
+    def write(rows, batch_id):
+        def save():
+            writer = penstock.batch_writer(rows, batch_id, checkpoint=str(tmp_path / "ck"), name="copy")
+            writer.format("penstock.kafka").options(**where, topic=copy.target, delivery="exactly-once").save()
+
+        if batch_id % 2 == 0:
+            save()
+        if batch_id == 18:
+            attempts = _attempts[str(tmp_path / "ck"), "copy"]
+            attempts.has_returned, attempts.failures = False, 1
+            save()
+
+    stream = rows.repartition(3, "key").writeStream.foreachBatch(write).trigger(availableNow=True)
+    stream.option("checkpointLocation", str(tmp_path / "ck")).start().awaitTermination()
+    assert len(kafka.read(copy.target)) == 1000
+    prefix = QueryPrefix("penstock", f"{checkpoint.query_id(tmp_path / 'ck')}-copy")
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.address)) as admin:
+        known = [one.transactional_id for some in admin.list_transactions().values() for one in some]
+    ids = [one for one in known if prefix.owns(one)]
+    assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 10 writes of 3 transactions"
 
 
 @pytest.mark.exhaustive(
