@@ -157,7 +157,7 @@ def test_ids_stay_few(spark, kafka, watched_copy, tmp_path):
 
 @pytest.mark.exhaustive("core/tests/test_in_batch.py::test_generations_do_not_grow_with_the_batches is the witness")
 def test_ids_stay_few_in_a_batch_function(spark, kafka, watched_copy, tmp_path):
-    """The function writes every second batch, and the last of these twice, as if its first write had failed too late."""
+    """The function writes every second batch, and the last one twice, as if its first write had failed too late."""
     copy = watched_copy(kafka, partitions=1)
     copy.records.add(2000)
     where = {"kafka.bootstrap.servers": copy.job["brokers"]}
