@@ -1,4 +1,4 @@
-"""A test of the second tier may name the tests of the first that show the same: they must be there."""
+"""Tests that a test of the second tier, or a page, names as those that show the same: they must be there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("core/tests", *(f"connectors/{name}/tests" for name in ("cassandra", "filesystem", "kafka", "pravega")))
-SUITES = (*FOLDERS, "integration-tests", "tools/tests")
+SUITES = (*FOLDERS, "core/src/penstock/testing", "integration-tests", "tools/tests")
 FILES = sorted(path for folder in SUITES for path in (ROOT / folder).rglob("*.py"))
 _NAMED = re.compile(r"(?:[\w/-]+/)?(test_\w+)(\.py)?(?:::(\w+))?")
 
@@ -68,6 +68,11 @@ def test_the_witnesses_that_are_named_exist():
         if path != examples and (gone := [one for reason in reasons(parsed(path)) for one in missing(reason)])
     }
     assert found == {}
+
+
+def test_tests_that_a_page_names_exist():
+    pages = [ROOT / "docs/guarantees.md", *(ROOT / "docs/decisions").glob("0019-*.md")]
+    assert [one for page in pages for one in missing(page.read_text("utf-8"))] == []
 
 
 def test_a_witness_that_is_not_there_is_found():
