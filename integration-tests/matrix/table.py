@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from matrix.streams import Stream
 
@@ -37,7 +38,7 @@ class Seen:
 
     def __init__(self, path: Path = _FILE) -> None:
         self._path = path
-        stored = json.loads(path.read_text("utf-8")) if path.exists() else {"date": "", "pairs": {}}
+        stored: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"date": "", "pairs": {}}
         self._date: str = stored["date"]
         self._pairs: dict[str, dict[str, int]] = stored["pairs"]
 
