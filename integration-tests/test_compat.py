@@ -12,7 +12,7 @@ import pytest
 from compat.environments import Missing, _requirements, java_home, versions
 from compat.results import PAGE, Results
 from compat.smoke import AT_LEAST_ONCE, EXACTLY_ONCE, READ, WORKS, Result, smoke
-from compat.subjects import SUBJECTS, Environment, Server
+from compat.subjects import NOT_RUN, SUBJECTS, Environment, Server
 from harness.driver import Driver
 from matrix.systems import FileSystem, row_of
 
@@ -88,8 +88,8 @@ def test_right_rows_hide_no_failure(tmp_path, status, hit, wrong):
 def test_the_page_shows_the_results():
     text = PAGE.read_text("utf-8")
     assert Results().page(text) == text, "write it again: scripts/compat --page"
-    for subject in SUBJECTS:
-        assert f"| {subject.title} |" in text
+    for row in (*SUBJECTS, *NOT_RUN):
+        assert f"| {row.title} |" in text
 
 
 def test_results_are_of_known_subjects():

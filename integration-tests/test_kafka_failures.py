@@ -123,7 +123,7 @@ def test_two_drivers_on_one_checkpoint(driver, kafka, watched_copy):
 
 @pytest.mark.exhaustive(
     "other numbers of tasks after kills; connectors/kafka/tests/test_sink_committer.py::"
-    "test_lingering_transactions_of_this_query_only_are_aborted is the witness"
+    "test_open_transactions_of_this_query_and_earlier_generations_only_are_garbage has it"
 )
 def test_other_numbers_of_tasks_and_lingering_transactions(driver, kafka, watched_copy, tmp_path):
     """Five tasks killed in the middle of writing: what they left open is found and aborted at the next start."""

@@ -95,7 +95,9 @@ def test_a_copy_of_a_checkpoint_is_refused(spark, tmp_path):
     assert lines.visible() == lines.everything()
 
 
-@pytest.mark.exhaustive("a query with a state store; the file sink's test_a_roll_beside_a_running_batch is the witness")
+@pytest.mark.exhaustive(
+    "a query with a state store; the file sink's test_a_roll_beside_a_running_batch_takes_nothing_from_its_tasks has it"
+)
 def test_finish_beside_a_batch_whose_tasks_start_long_after_its_plan(spark, tmp_path):
     """As those of any query with a state store do: what is carried is published meanwhile, and the tasks merge it."""
     from pyspark.sql.functions import col, udf

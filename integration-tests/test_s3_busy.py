@@ -63,7 +63,7 @@ def test_a_short_outage_is_not_noticed(driver, csv_objects, store, late):
 
 
 @pytest.mark.parametrize("request_", [STAGING, PUBLISHING])
-@pytest.mark.exhaustive("ten seconds each; test_s3_staging.py shows both without Spark")
+@pytest.mark.exhaustive("ten seconds each; test_sink_s3.py::test_staging_waits_for_a_store_that_is_away has both")
 def test_an_outage_that_outlasts_the_libraries_is_waited_for(driver, csv_objects, store, request_):
     """They make a request six times; the query makes it again for retryTimeout."""
     server, bucket, options = store

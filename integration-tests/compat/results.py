@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.smoke import AT_LEAST_ONCE, EXACTLY_ONCE, READ, WORKS, Result
-from compat.subjects import SUBJECTS, Environment, Server, Subject
+from compat.subjects import NOT_RUN, SUBJECTS, Environment, Server, Subject
 
 __all__ = ["PAGE", "Results"]
 
@@ -52,12 +52,18 @@ class Results:
         """Returns the page's text with new tables."""
 
         def new(block: re.Match[str]) -> str:
-            table = self._environments() if block[2] == "environments" else self._servers(block[2])
-            return f"{block[1]}{table}\n{block[3]}"
+            return f"{block[1]}{self._named(block[2])}\n{block[3]}"
 
         return _BLOCK.sub(new, text)
 
     # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _named(self, name: str) -> str:
+        if name == "environments":
+            return self._environments()
+        if name == "others":
+            return _table(["With", "Why"], [[one.title, one.why] for one in NOT_RUN])
+        return self._servers(name)
 
     def _environments(self) -> str:
         subjects = [one for one in SUBJECTS if isinstance(one, Environment)]

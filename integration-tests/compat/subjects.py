@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["SUBJECTS", "Environment", "Server", "Subject"]
+__all__ = ["NOT_RUN", "SUBJECTS", "Environment", "NotRun", "Server", "Subject"]
 
 NEWEST_PYTHON = "3.13"
 KAFKAS = ("2.8.2", "3.0.2", "3.4.1", "3.9.1", "4.0.1", "4.3.1", "4.4.0")
@@ -47,6 +47,14 @@ class Server:
     java: str = ""
 
 
+@dataclass(frozen=True)
+class NotRun:
+    """What users ask for and the smoke test does not run with. ``why`` is a cell of the page."""
+
+    title: str
+    why: str
+
+
 Subject = Environment | Server
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -62,4 +70,27 @@ SUBJECTS: tuple[Subject, ...] = (
         for version, java in CASSANDRAS.items()
     ),
     *(Server(f"pravega-{version}", f"Pravega {version}", "pravega", version) for version in PRAVEGAS),
+)
+
+_SERVICE = "a service: needs an account, which no test has"
+_NO_PACKAGE = "no registry that the tests install from has its server"
+NOT_RUN: tuple[NotRun, ...] = (
+    NotRun("Spark 4.1 and older", "refused: the first use says that Penstock needs PySpark 4.2"),
+    NotRun(
+        "Linux on `aarch64`", "no such machine: the compiled libraries were loaded in an emulator, and no job was run"
+    ),
+    NotRun("Linux with musl", "PySpark was not run there: the compiled libraries for `x86_64` were loaded, no more"),
+    NotRun(
+        "franz-go's kfake",
+        "`test_brokers.py` reads and writes with it, exactly once with `client=protocol`; no process is killed there",
+    ),
+    NotRun(
+        "Apache Kafka 2.8 in its early KRaft mode",
+        "not supported: a query hung with it when it was tried by hand. Use ZooKeeper mode, or Kafka 3.0",
+    ),
+    NotRun("Redpanda", _NO_PACKAGE),
+    NotRun("Tansu", "never tried: it would have to be compiled first"),
+    NotRun("Amazon MSK", _SERVICE),
+    NotRun("Azure Event Hubs", _SERVICE),
+    NotRun("ScyllaDB's server", f"{_NO_PACKAGE}; its driver works with Cassandra (above)"),
 )

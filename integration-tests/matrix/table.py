@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from matrix.streams import Stream
 
@@ -26,7 +27,8 @@ _WORDS = (
     "`scripts/soak every` runs streams from each system to each, plain or through windows, "
     "in one process and on a cluster.\n"
     "It kills drivers, executors, Python processes, the broker and the Cassandra node at random.\n"
-    "It compares all rows with a batch computation; lost, unexpected or duplicated rows would appear in the table."
+    "It compares all rows with a batch computation, "
+    "and the table would show rows that are lost, unexpected or duplicated."
 )
 _BLOCK = re.compile(r"<!-- every with every -->.*?<!-- /every with every -->", re.DOTALL)
 
@@ -36,7 +38,9 @@ class Seen:
 
     def __init__(self, path: Path = _FILE) -> None:
         self._path = path
-        self._pairs: dict[str, dict[str, int]] = json.loads(path.read_text("utf-8"))["pairs"] if path.exists() else {}
+        stored: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"date": "", "pairs": {}}
+        self._date: str = stored["date"]
+        self._pairs: dict[str, dict[str, int]] = stored["pairs"]
 
     def add(self, streams: Sequence[Stream], kills: int) -> None:
         """Adds the results of one round, and stores them."""
@@ -47,7 +51,8 @@ class Seen:
             amounts |= {name: getattr(found, name).total() for name in ("lost", "repeated", "strange")}
             for name, amount in amounts.items():
                 pair[name] += amount
-        text = json.dumps({"date": date.today().isoformat(), "pairs": dict(sorted(self._pairs.items()))}, indent=1)
+        self._date = date.today().isoformat()
+        text = json.dumps({"date": self._date, "pairs": dict(sorted(self._pairs.items()))}, indent=1)
         self._path.write_text(text + "\n", "utf-8")
 
     def table(self) -> str:
@@ -78,5 +83,6 @@ class Seen:
 
     def write_page(self, page: Path) -> None:
         """Replaces the block ``<!-- every with every -->`` of the page."""
-        block = f"<!-- every with every -->\n\n{_WORDS}\n\n{self.table()}\n<!-- /every with every -->"
+        words = f"{_WORDS}\nThe last run was on {self._date}."
+        block = f"<!-- every with every -->\n\n{words}\n\n{self.table()}\n<!-- /every with every -->"
         page.write_text(_BLOCK.sub(lambda _: block, page.read_text("utf-8"), count=1), "utf-8")
