@@ -109,9 +109,9 @@ BOOK.add(
 BOOK.add(
     15,
     "The format or Spark's mode is not supported by this connector",
-    raised_in=["penstock.spark._data_source", "penstock.spark._writers"],
+    raised_in=["penstock.spark._data_source", "penstock.spark._statements", "penstock.spark._writers"],
     causes=["An output or save mode that the sink does not have.", "A read or a write that the connector lacks.",
-            "Options that do not reach a table of Spark's catalog."],
+            "Options or clauses that do not reach a table of Spark's catalog."],
     remedies=["Use `.mode('append')`, or `.outputMode('append')`.", "Do as the message says."],
 )  # fmt: skip
 BOOK.add(

@@ -64,8 +64,10 @@ REFUSED_RECORD = BOOK.add(
     "The brokers refuse a record",
     raised_in=["penstock_kafka.client:DeliveryError"],
     causes=["It is larger than the topic's `max.message.bytes`.", "The topic does not exist, or can't be written."],
-    remedies=["Raise `max.message.bytes` of the topic.",
-              "Or set `kafka.max.request.size` to that limit, and `deadLetters.format`: larger rows become dead letters."],
+    remedies=[
+        "Raise `max.message.bytes` of the topic.",
+        "Or set `kafka.max.request.size` to that limit, and `deadLetters.format`: larger rows become dead letters.",
+    ],
 )
 FENCED = BOOK.add(
     8,
