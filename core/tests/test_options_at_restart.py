@@ -36,6 +36,7 @@ DECLARED = OptionSet(
         Option("shelf", "Refused", default="top", at_restart="refused"),
         Option("start", "Kept", at_restart="kept"),
         Option("size", "Kept", "bytes", "1mb", at_restart="kept"),
+        Option("place", "Kept", at_restart="kept", words=("head", "tail"), choice_aliases=(("latest", "tail"),)),
         Option("end", "Kept once set", "int", at_restart="kept once set"),
         Option("endTime", "Kept once set", "int", at_restart="kept once set"),
         Option("limit", "Takes effect", "int"),
@@ -105,6 +106,9 @@ def test_what_is_refused_names_both_values(before, now):
         ({"shelf": "top"}, {}),
         ({"start": '{"a": 1}'}, {"start": ' {"a":  1}'}),
         ({"start": "x" * 1000}, {"start": "x" * 1000}),
+        ({"place": "Head"}, {"place": " head "}),
+        ({"place": "Latest"}, {"place": "TAIL"}),
+        ({"place": '{"a": ["Head", {"b": "latest"}]}'}, {"place": '{"a": ["head", {"b": "tail"}]}'}),
     ],
 )
 def test_one_value_may_be_written_in_several_ways(before, now, said):
@@ -194,6 +198,7 @@ def test_the_page_says_it():
     assert rules["shelf"] == ["A restart with another value is refused"] and rules["limit"] == []
     assert rules["start"] == ["A restart keeps the first value"]
     assert rules["end"] == ["A restart keeps the value once one is set"]
+    assert rules["place"][1:] == ["Without regard to case: head, tail", "Also latest for tail"]
 
 
 # --- a source of anyone's ---------------------------------------------------------------------------------------------

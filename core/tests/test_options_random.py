@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ SOME = settings(max_examples=60, deadline=None, derandomize=True, suppress_healt
 MANY = settings(SOME, max_examples=3000, derandomize=False)
 MORE = pytest.mark.exhaustive("twenty times as many, and others each time; those that are always the same stay")
 MODES = ("batch", "stream")
+WORD = re.compile(r"[A-Za-z][\w-]*")
 #: What has no effect on what is made, and why that is right.
 APART = {"kafka sink includeHeaders": "Spark's users write it; a column headers is always written, as in Spark"}
 
@@ -45,6 +48,29 @@ def test_a_batch_and_a_stream_are_made_of_options_alike(side):
     one = cases(side)
     both = [option for option in one.declared if len(one.modes(option)) == 2 and one.texts(option)]
     assert [o.name for o in both if not one.is_the_same_in_both_modes(one.least(o, "batch"))] == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_words_that_are_read_without_regard_to_case_are_declared(side):
+    """Of options that a restart compares: it must not take another spelling of the same word for a change."""
+    one, problems = cases(side), []
+    for option in one.declared:
+        if option.at_restart == "takes effect" or option.kind != "string" or not one.texts(option):
+            continue
+        for word in sorted({*WORD.findall(option.doc), *option.words, *(other for other, _ in option.choice_aliases)}):
+            if option.parse(word.upper()) == option.parse(word.lower()):
+                continue
+            for mode in one.modes(option):
+                texts = one.least(option, mode)
+                low, up = {**texts, option.name: word.lower()}, {**texts, option.name: word.upper()}
+                without = {name: text for name, text in texts.items() if name != option.name}
+                if (
+                    one.is_accepted(low, mode)
+                    and one.are_the_same(low, up, mode)
+                    and not one.are_the_same(low, without, mode)
+                ):
+                    problems.append(f"{option.name} {mode}: {word}")
+    assert not problems, "declare them as Option.words: " + ", ".join(problems)
 
 
 @pytest.mark.parametrize("side", SIDES)
