@@ -51,7 +51,8 @@ class Option:
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
     (conditions that must not hold) and ``only_in`` (a batch, or a stream; of a record
     format, reading or writing) refuse an option that can't take effect;
-    with ``tolerated`` it is ignored with a warning. ``advice`` ends the refusal: "write it into the statement".
+    with ``tolerated`` it is ignored with a warning. ``ignored`` says why an option never takes effect, and is what the
+    warning says: "a column headers is always written". ``advice`` ends the refusal: "write it into the statement".
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
     ``former_choices`` are those of earlier releases, and are accepted with a warning.
@@ -99,6 +100,7 @@ class Option:
     meaning: Callable[[str], frozenset[str]] | None = None
     default_from: str | None = None
     words: tuple[str, ...] = ()
+    ignored: str = ""
 
     @property
     def is_prefix(self) -> bool:

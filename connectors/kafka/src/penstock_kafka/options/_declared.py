@@ -259,6 +259,7 @@ SINK_OPTIONS = OptionSet(
             "Accepted for compatibility with Spark; has no effect, as there: a column headers is always written",
             kind="bool",
             default="false",
+            ignored="a column headers is always written, as by Spark",
         ),
         common_option(
             "delivery",
