@@ -7,27 +7,59 @@ from __future__ import annotations
 
 import datetime
 import io
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._ranged_file import RangedFile
 
-if TYPE_CHECKING:
-    from penstock.storage._gcs import GcsStorage, Known
-
-__all__ = ["GcsHandler"]
+__all__ = ["GcsHandler", "Known", "ObjectStorage"]
 
 #: What is read at once from a stream.
 _STREAM_BYTES = 4 << 20
 
 
+class Known(NamedTuple):
+    """What is known of an object. Its ``generation`` is a number that no other object of that name ever has."""
+
+    size: int
+    generation: int
+    written_s: float
+
+
+class ObjectStorage(Storage):
+    """A storage of objects, as the handler asks for them."""
+
+    @abstractmethod
+    def _known(self, path: str) -> Known | None:
+        """Returns what is known of an object; ``None`` if there is none, or only a directory."""
+
+    @abstractmethod
+    def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes:
+        """Returns a range of that object. Raises RetriableError if it was replaced or removed."""
+
+    @abstractmethod
+    def _children(self, directory: str) -> list[tuple[str, Known | None]]:
+        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without bucket."""
+
+    @abstractmethod
+    def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]:
+        """Yields all objects below, with their paths. Raises FileNotFoundError if there is no bucket."""
+
+    @abstractmethod
+    def _is_there(self, directory: str) -> bool:
+        """Returns whether there is such a directory: names begin so. A bucket is one if it is there."""
+
+
 class GcsHandler(StorageHandler):
     """Directories are prefixes of names. A recursive listing has files only."""
 
-    _storage: GcsStorage
+    _storage: ObjectStorage
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._known(path)

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._hdfs_client import OpenFile, translated
 
 if TYPE_CHECKING:
-    from hdfs_native import FileStatus
+    from hdfs_native import Client, FileStatus
 
-    from penstock.storage._hdfs import HdfsStorage
 
-__all__ = ["HdfsHandler"]
+__all__ = ["HdfsHandler", "StatusStorage"]
+
+
+class StatusStorage(Storage):
+    """A storage with a client of HDFS, as the handler asks for it."""
+
+    @property
+    @abstractmethod
+    def _client(self) -> Client:
+        """Of this process."""
+
+    @abstractmethod
+    def _status(self, path: str) -> FileStatus | None:
+        """Returns what there is of a file or a directory; ``None`` if it is not there."""
+
+    @abstractmethod
+    def _statuses(self, directory: str, *, recursive: bool = False) -> list[FileStatus]:
+        """Returns what is below a directory. Raises FileNotFoundError."""
 
 
 class HdfsHandler(StorageHandler):
     """HDFS, which also writes by it."""
 
-    _storage: HdfsStorage
+    _storage: StatusStorage
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._status(path)
