@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow.fs as pafs
 
-from penstock.storage._azure_arrow import AzureHandler, BlobStorage
+from penstock.storage._azure_arrow import AzureHandler
 from penstock.storage._azure_client import Account, asking
-from penstock.storage._contract import REQUESTS_AT_ONCE
+from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
 from penstock.system import in_parallel, system
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _COPY_BYTES = 4 << 20
 _FOLDER = "hdi_isfolder"
 
 
-class AzureStorage(BlobStorage):
+class AzureStorage(Storage):
     """:meth:`create` is a conditional put (``If-None-Match: *``). Paths are ``container/name``.
 
     ``host`` is the account's, as in ``abfss://container@account.dfs.core.windows.net/name``. ``settings`` are those
@@ -81,6 +81,7 @@ class AzureStorage(BlobStorage):
         return f"abfss://{container}@{self._host}/{name}"
 
     def _properties(self, path: str) -> BlobProperties | None:
+        """Returns what is known of a blob; ``None`` if there is none, or only a directory."""
         if "/" not in path:
             return None  # a container
         try:
@@ -99,6 +100,7 @@ class AzureStorage(BlobStorage):
         return None if found is None else int(found.size)
 
     def _read_range(self, path: str, offset: int, length: int, etag: str) -> bytes:
+        """Returns a range of the blob with that ``etag``. Raises RetriableError if it was replaced."""
         from azure.core import MatchConditions
 
         with self._asking(path) as blob:
@@ -115,6 +117,7 @@ class AzureStorage(BlobStorage):
         return sorted(path.rpartition("/")[2] for path, blob in found if blob is not None)
 
     def _children(self, directory: str) -> list[tuple[str, BlobProperties | None]]:
+        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without container."""
         from azure.storage.blob import BlobPrefix
 
         found: list[tuple[str, BlobProperties | None]] = []
@@ -211,12 +214,14 @@ class AzureStorage(BlobStorage):
             return True
 
     def _blobs_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]:
+        """Yields all blobs below, with their paths. Raises FileNotFoundError if there is no container."""
         with self._listing(directory) as (container, prefix):
             for one in container.list_blobs(prefix, include=["metadata"]):
                 if not _is_directory(one):
                     yield f"{container.container_name}/{one.name}", one
 
     def _is_there(self, directory: str) -> bool:
+        """Returns whether there is such a directory: names begin so, or a blob stands for it."""
         try:
             with self._listing(directory) as (container, prefix):
                 if next(iter(container.list_blobs(prefix, results_per_page=1)), None) is not None or not prefix:

@@ -6,9 +6,8 @@ Arrow has one of its own. Its errors show the signature of a SAS token, and it w
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -20,40 +19,26 @@ from penstock.storage._ranged_file import RangedFile
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
 
-__all__ = ["AzureHandler", "BlobStorage"]
+__all__ = ["AzureHandler"]
 
 #: What is read at once from a stream.
 _STREAM_BYTES = 4 << 20
 
 
-class BlobStorage(Storage):
+class BlobStorage(Protocol):
     """A storage of blobs, as the handler asks for them."""
 
-    @abstractmethod
-    def _properties(self, path: str) -> BlobProperties | None:
-        """Returns what is known of a blob; ``None`` if there is none, or only a directory."""
-
-    @abstractmethod
-    def _read_range(self, path: str, offset: int, length: int, etag: str) -> bytes:
-        """Returns a range of the blob with that ``etag``. Raises RetriableError if it was replaced."""
-
-    @abstractmethod
-    def _children(self, directory: str) -> list[tuple[str, BlobProperties | None]]:
-        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without container."""
-
-    @abstractmethod
-    def _blobs_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]:
-        """Yields all blobs below, with their paths. Raises FileNotFoundError if there is no container."""
-
-    @abstractmethod
-    def _is_there(self, directory: str) -> bool:
-        """Returns whether there is such a directory: names begin so, or a blob stands for it."""
+    def _properties(self, path: str) -> BlobProperties | None: ...
+    def _read_range(self, path: str, offset: int, length: int, etag: str) -> bytes: ...
+    def _children(self, directory: str) -> list[tuple[str, BlobProperties | None]]: ...
+    def _blobs_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]: ...
+    def _is_there(self, directory: str) -> bool: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
 
 
-class AzureHandler(StorageHandler):
+class AzureHandler(StorageHandler[BlobStorage]):
     """Directories are prefixes of names. A recursive listing has files only."""
-
-    _storage: BlobStorage
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._properties(path)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.storage._contract import REQUESTS_AT_ONCE
-from penstock.storage._gcs_arrow import GcsHandler, Known, ObjectStorage
+from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
+from penstock.storage._gcs_arrow import GcsHandler, Known
 from penstock.storage._gcs_client import Account, asking, how
 from penstock.system import in_parallel, system
 
@@ -31,7 +31,7 @@ _AS_THEY_ARE = {"raw_download": True}
 _LISTED = "items(name,size,generation,timeCreated),prefixes,nextPageToken"
 
 
-class GcsStorage(ObjectStorage):
+class GcsStorage(Storage):
     """:meth:`create` is an upload on the condition that nothing is there (``ifGenerationMatch=0``), :meth:`move` a
     request of the store's, in one step. Paths are ``bucket/name``.
 
@@ -74,6 +74,7 @@ class GcsStorage(ObjectStorage):
         return f"gs://{path}"
 
     def _known(self, path: str) -> Known | None:
+        """Returns what is known of an object; ``None`` if there is none, or only a directory."""
         if "/" not in path or path.endswith("/"):
             return None
         with self._asking(path) as (bucket, name):
@@ -94,6 +95,7 @@ class GcsStorage(ObjectStorage):
         return "" if found is None else str(found.generation)
 
     def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes:
+        """Returns a range of that object. Raises RetriableError if it was replaced or removed."""
         try:
             with self._asking(path) as (bucket, name):
                 blob = bucket.blob(name, generation=generation)
@@ -112,6 +114,7 @@ class GcsStorage(ObjectStorage):
         return sorted(path.rpartition("/")[2] for path, known in found if known is not None)
 
     def _children(self, directory: str) -> list[tuple[str, Known | None]]:
+        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without bucket."""
         with self._asking(directory) as (bucket, name):
             listed = bucket.list_blobs(prefix=_prefix(name), delimiter="/", fields=_LISTED, **how())
             found: list[tuple[str, Known | None]] = [
@@ -247,12 +250,14 @@ class GcsStorage(ObjectStorage):
             return True
 
     def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]:
+        """Yields all objects below, with their paths. Raises FileNotFoundError if there is no bucket."""
         with self._asking(directory) as (bucket, name):
             for blob in bucket.list_blobs(prefix=_prefix(name), fields=_LISTED, **how()):
                 if not blob.name.endswith("/"):
                     yield f"{bucket.name}/{blob.name}", _of(blob)
 
     def _is_there(self, directory: str) -> bool:
+        """Returns whether there is such a directory: names begin so. A bucket is one if it is there."""
         try:
             with self._asking(directory) as (bucket, name):
                 found = next(iter(bucket.list_blobs(prefix=_prefix(name), max_results=1, **how())), None)

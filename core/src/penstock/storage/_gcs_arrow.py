@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import datetime
 import io
-from abc import abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -18,7 +17,7 @@ from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._ranged_file import RangedFile
 
-__all__ = ["GcsHandler", "Known", "ObjectStorage"]
+__all__ = ["GcsHandler", "Known"]
 
 #: What is read at once from a stream.
 _STREAM_BYTES = 4 << 20
@@ -32,34 +31,20 @@ class Known(NamedTuple):
     written_s: float
 
 
-class ObjectStorage(Storage):
+class ObjectStorage(Protocol):
     """A storage of objects, as the handler asks for them."""
 
-    @abstractmethod
-    def _known(self, path: str) -> Known | None:
-        """Returns what is known of an object; ``None`` if there is none, or only a directory."""
-
-    @abstractmethod
-    def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes:
-        """Returns a range of that object. Raises RetriableError if it was replaced or removed."""
-
-    @abstractmethod
-    def _children(self, directory: str) -> list[tuple[str, Known | None]]:
-        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without bucket."""
-
-    @abstractmethod
-    def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]:
-        """Yields all objects below, with their paths. Raises FileNotFoundError if there is no bucket."""
-
-    @abstractmethod
-    def _is_there(self, directory: str) -> bool:
-        """Returns whether there is such a directory: names begin so. A bucket is one if it is there."""
+    def _known(self, path: str) -> Known | None: ...
+    def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes: ...
+    def _children(self, directory: str) -> list[tuple[str, Known | None]]: ...
+    def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]: ...
+    def _is_there(self, directory: str) -> bool: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
 
 
-class GcsHandler(StorageHandler):
+class GcsHandler(StorageHandler[ObjectStorage]):
     """Directories are prefixes of names. A recursive listing has files only."""
-
-    _storage: ObjectStorage
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._known(path)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import pyarrow.fs as pafs
 
 from penstock.errors import RetriableError
-from penstock.storage._contract import ABANDONED_AFTER_S, is_temporary
-from penstock.storage._hdfs_arrow import HdfsHandler, StatusStorage
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary
+from penstock.storage._hdfs_arrow import HdfsHandler
 from penstock.storage._hdfs_client import NewFile, client_of, translated
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _BUFFER_BYTES = 1 << 20
 _COPY_BYTES = 4 << 20
 
 
-class HdfsStorage(StatusStorage):
+class HdfsStorage(Storage):
     """:meth:`create` is a rename, which the name node refuses where something has the name.
 
     ``root`` is ``hdfs://host:port/``, ``hdfs://nameservice/`` or ``viewfs://…/``. Hadoop's files in
@@ -48,6 +48,7 @@ class HdfsStorage(StatusStorage):
 
     @property
     def _client(self) -> Client:
+        """Of this process."""
         return client_of(self._root)
 
     @functools.cached_property
@@ -58,11 +59,13 @@ class HdfsStorage(StatusStorage):
         return f"{self._root.removesuffix('/')}{path}"
 
     def _status(self, path: str) -> FileStatus | None:
+        """Returns what there is of a file or a directory; ``None`` if it is not there."""
         with contextlib.suppress(FileNotFoundError), translated(self.url(path)):
             return self._client.get_file_info(path)
         return None
 
     def _statuses(self, directory: str, *, recursive: bool = False) -> list[FileStatus]:
+        """Returns what is below a directory. Raises FileNotFoundError."""
         with translated(self.url(directory)):
             return [one for one in self._client.list_status(directory, recursive) if one.path != directory]
 

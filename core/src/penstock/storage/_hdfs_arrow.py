@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -17,30 +16,24 @@ if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
 
 
-__all__ = ["HdfsHandler", "StatusStorage"]
+__all__ = ["HdfsHandler"]
 
 
-class StatusStorage(Storage):
+class StatusStorage(Protocol):
     """A storage with a client of HDFS, as the handler asks for it."""
 
     @property
-    @abstractmethod
-    def _client(self) -> Client:
-        """Of this process."""
-
-    @abstractmethod
-    def _status(self, path: str) -> FileStatus | None:
-        """Returns what there is of a file or a directory; ``None`` if it is not there."""
-
-    @abstractmethod
-    def _statuses(self, directory: str, *, recursive: bool = False) -> list[FileStatus]:
-        """Returns what is below a directory. Raises FileNotFoundError."""
+    def _client(self) -> Client: ...
+    def _status(self, path: str) -> FileStatus | None: ...
+    def _statuses(self, directory: str, *, recursive: bool = False) -> list[FileStatus]: ...
+    def add_name(self, source: str, target: str) -> None: ...
+    def open_new(self, path: str) -> BinaryIO: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
 
 
-class HdfsHandler(StorageHandler):
+class HdfsHandler(StorageHandler[StatusStorage]):
     """HDFS, which also writes by it."""
-
-    _storage: StatusStorage
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._status(path)
