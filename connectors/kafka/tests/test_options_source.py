@@ -227,7 +227,7 @@ def test_a_batch_does_not_start_at_the_latest(start):
         made.check_batch()
 
 
-def test_a_batch_may_start_anywhere_else():
+def test_a_batch_may_start_at_the_earliest_at_offsets_and_where_a_group_is():
     for start in ("earliest", '{"t": {"0": 3, "1": -2}}', "group-offsets"):
         source(subscribe="t", startingOffsets=start, kafka__group__id="g").check_batch()
 
