@@ -11,27 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import penstock
 from benchmarks import files_commit, files_listing, files_throughput
+from benchmarks.files_scale import Scale
 from benchmarks.measuring import Measurement, Results, as_table
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much of everything."""
-
-    rows: int
-    repetitions: int
-    micro_batches: int
-    listed_files: int
-    state_files: int = 1_000_000
 
 
 FULL = Scale(rows=3_000_000, repetitions=3, micro_batches=100, listed_files=100_000)

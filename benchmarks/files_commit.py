@@ -8,16 +8,13 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.files_scale import Scale
 from benchmarks.files_throughput import CODEC, finished_files, options_of
 from benchmarks.measuring import OURS, THEIRS, Measurement, interleave
-
-if TYPE_CHECKING:
-    from benchmarks.files import Scale
 
 ROWS = 100_000
 #: The first batches of a run start workers and compile code: they don't count.

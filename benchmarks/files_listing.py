@@ -7,11 +7,11 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from benchmarks.files_scale import Scale
 from benchmarks.files_throughput import options_of
 from benchmarks.measuring import OURS, THEIRS, Measurement
 from penstock.spark._coordinator import Coordinator
@@ -22,9 +22,6 @@ from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumeratorState
 from penstock_filesystem.source.discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source.tracking import FileTracker
-
-if TYPE_CHECKING:
-    from benchmarks.files import Scale
 
 _PATIENCE_SECONDS = 900
 _UNMEASURED = "Spark's was not measured at this number: it grows with every file, in proportion (see the row above)"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -16,10 +16,8 @@ import pyarrow.orc
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.files_scale import Scale
 from benchmarks.measuring import OURS, THEIRS, Measurement, interleave
-
-if TYPE_CHECKING:
-    from benchmarks.files import Scale
 
 SCHEMA = "id long, at timestamp, place string, amount double, amount_before double, note string"
 FILES = 8

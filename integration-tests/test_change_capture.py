@@ -14,14 +14,12 @@ import sys
 import time
 import uuid
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from capture import Engine, Postgres, missing
 
 CDC = Path(__file__).parents[1] / "examples" / "cdc"
-sys.path.insert(0, str(CDC))
-Engine, Postgres, missing = (getattr(import_module("capture"), name) for name in ("Engine", "Postgres", "missing"))
 
 TABLE = "create table orders (id bigint primary key, customer text, price numeric(10, 2), note text)"
 SECONDS = 180

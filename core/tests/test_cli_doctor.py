@@ -44,7 +44,7 @@ def test_java_versions(tmp_path, says, verdict, text):
     finding = found("Java", {"JAVA_HOME": f"{tmp_path}/jdk", "PATH": os.environ["PATH"]})
     assert finding.verdict == verdict
     assert text in finding.text
-    assert bool(finding.mend) == (verdict != "ok")
+    assert bool(finding.remedy) == (verdict != "ok")
 
 
 def test_java_that_is_not_there(tmp_path):
@@ -52,7 +52,7 @@ def test_java_that_is_not_there(tmp_path):
     assert (finding.verdict, finding.text) == ("bad", "there is no 'java' on PATH and JAVA_HOME is not set")
     finding = found("Java", {"JAVA_HOME": str(tmp_path)})
     assert finding.verdict == "bad"
-    assert finding.mend == "correct or unset JAVA_HOME"
+    assert finding.remedy == "correct or unset JAVA_HOME"
 
 
 def test_the_workers_python(tmp_path):
@@ -81,7 +81,7 @@ def test_pyspark_outside_the_range(monkeypatch):
     finding = found("pyspark", dict(os.environ))
     assert finding.verdict == "bad"
     assert "3.5.6 is outside" in finding.text
-    assert finding.mend.startswith("pip install 'pyspark")
+    assert finding.remedy.startswith("pip install 'pyspark")
 
 
 def test_pyspark_without_bytecode(tmp_path, monkeypatch, capsys):
@@ -94,7 +94,7 @@ def test_pyspark_without_bytecode(tmp_path, monkeypatch, capsys):
         made.writestr("package/data.txt", "data")
     environment = {"PATH": os.environ["PATH"], "SPARK_HOME": str(tmp_path)}
     finding = found("start of workers", environment)
-    assert finding.verdict == "ok" and "--fix" in finding.mend
+    assert finding.verdict == "ok" and "--fix" in finding.remedy
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     CliRunner().invoke(app, ["doctor", "--fix"])
     assert not [one for one in examine(environment) if one.what == "start of workers"]
@@ -112,7 +112,7 @@ def test_pyspark_without_bytecode(tmp_path, monkeypatch, capsys):
 def test_an_address_that_is_not_ours():
     finding = found("SPARK_LOCAL_IP", {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "192.0.2.1"})
     assert finding.verdict == "bad"
-    assert "SPARK_LOCAL_IP=127.0.0.1" in finding.mend
+    assert "SPARK_LOCAL_IP=127.0.0.1" in finding.remedy
 
 
 def test_temporary_space_that_is_not_there(tmp_path):
@@ -125,13 +125,15 @@ def test_temporary_space_that_is_not_there(tmp_path):
 def test_no_connector_is_odd(monkeypatch):
     monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
     finding = found("connectors", dict(os.environ))
-    assert (finding.verdict, finding.mend) == ("odd", "pip install penstock-filesystem")
+    assert (finding.verdict, finding.remedy) == ("odd", "pip install penstock-filesystem")
 
 
 def test_a_connector_without_its_compiled_part_is_odd(monkeypatch):
     monkeypatch.setattr("penstock.native.LIBRARY_NAME", "nothing.so")
     finding = found("penstock.kafka, compiled", dict(os.environ))
-    assert finding.verdict == "odd" and "without its compiled part" in finding.text and "penstock-kafka" in finding.mend
+    assert (
+        finding.verdict == "odd" and "without its compiled part" in finding.text and "penstock-kafka" in finding.remedy
+    )
     assert not [one for one in examine(dict(os.environ)) if one.what == "penstock.filesystem, compiled"]
 
 
@@ -147,4 +149,4 @@ def test_the_exit_code_says_whether_something_is_bad(monkeypatch):
         assert result.exit_code == code
         assert "do that" in result.stdout
         (parsed,) = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
-        assert parsed == {"what": "thing", "verdict": verdict, "text": "is so", "mend": "do that"}
+        assert parsed == {"what": "thing", "verdict": verdict, "text": "is so", "remedy": "do that"}

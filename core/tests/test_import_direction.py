@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "penstock"
+CONNECTORS = sorted(path.parents[2].name for path in (ROOT / "connectors").glob("*/src/*/__init__.py"))
 #: What a package of the core may import of the core; the modules right below penstock are "contracts" here.
 ALLOWED = {
     "system": set(),
@@ -84,6 +85,42 @@ def test_contracts_import_only_what_is_below_them(package):
             is_module = (CORE / f"{below}.py").exists() or (CORE / below).is_dir()
             if root == "penstock" and below and is_module:
                 assert below in ALLOWED[package] | {package}, f"{path} imports {name}"
+
+
+def at_the_top(path: Path) -> set[str]:
+    """Returns the names that a module imports when it is loaded, and those that only its annotations need."""
+    names: set[str] = set()
+    for statement in ast.parse(path.read_text()).body:
+        for node in statement.body if isinstance(statement, ast.If) else [statement]:
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize(
+    "folder", ["core/src", *sorted(f"connectors/{c}/src" for c in CONNECTORS), "benchmarks", "tools"]
+)
+def test_no_modules_import_each_other_in_a_circle(folder):
+    """Imports for annotations count too: what needs each other in them can't be read one at a time."""
+    root = ROOT if folder == "benchmarks" else ROOT / folder
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in python_files(ROOT / folder)
+        if "site-packages" not in path.parts
+    }
+    waiting = {
+        name: {other if other in modules else other.rpartition(".")[0] for other in at_the_top(path)} & modules.keys()
+        for name, path in modules.items()
+    }
+    assert any(waiting.values())
+    while free := [name for name, others in waiting.items() if not others & waiting.keys() - {name}]:
+        for name in free:
+            del waiting[name]
+    while others := waiting.keys() - set().union(*waiting.values()):
+        waiting = {name: needs for name, needs in waiting.items() if name not in others}
+    assert not waiting, f"these import each other: {', '.join(sorted(waiting))}"
 
 
 def names_spark(path: Path) -> bool:

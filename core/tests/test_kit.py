@@ -33,12 +33,15 @@ from penstock.testing import (
     SparkSourceSuite,
     away,
 )
+from penstock.testing._lines import Moment
 from penstock.testing._samples.connector import MinimalConnector
 from penstock.testing._samples.connector._options import SinkOptions
 from penstock.testing._samples.connector.sink import MinimalWriteAheadSink
 from penstock.testing._samples.sink import FilesConnector
 from penstock.testing._samples.source import LinesConnector
+from penstock.testing._sink_crashes import _share
 from penstock.testing._spark_source import with_its_package
+from penstock.testing._verdict import NOTE, Case, Verdict, does_not_apply
 from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
@@ -393,6 +396,29 @@ def test_the_report_prints_declared_against_proven(pytester):
             "*stream-write: declared, 1 of 2 cases fail",
         ]
     )
+
+
+def test_the_report_prints_what_a_case_notes(pytester):
+    noting = f"@pytest.fixture(autouse=True)\n    def note(self, record_property): record_property({NOTE!r}, 'half')"
+    pytester.makepyfile(SKIPPING.format(connector="FilesConnector", case=noting))
+    found = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "-k", "pickled")
+    found.stdout.fnmatch_lines(["*stream-write: declared and proven by 1 cases; half"])
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_the_verdict_names_what_an_author_left_out(is_declared):
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        does_not_apply("no reader takes rows away", "SinkTarget.take" if is_declared else "")
+    verdict = Verdict()
+    for how, reason in (("passed", ""), ("skipped", f"Skipped: {skipped.value.msg}")):
+        verdict.add(Case("TestSink", "Own", "exactly-once", ("exactly-once",), how, reason))
+    ((_, [(line, _)]),) = verdict.sections()
+    assert line.partition("cases, ")[2] == "1 do not apply" + " (without SinkTarget.take)" * is_declared
+
+
+def test_kills_are_counted_by_line():
+    points = [Moment("a.py", 1, 1), Moment("a.py", 1, 2), Moment("a.py", 2, 1), Moment("b.py", 1, 1)]
+    assert _share(points[:2], points) == "killed at 1 of 3 lines of yours in 'kill_seconds'"
 
 
 def test_workers_of_spark_find_a_package_that_only_pytest_knows(tmp_path, monkeypatch):

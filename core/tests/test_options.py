@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from penstock import BadConfigurationError
-from penstock.options import Option, OptionSet, parse_bytes, parse_duration_ms, unless, when
+from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, unless, when
 
 DECLARED = OptionSet(
     [
@@ -205,3 +205,10 @@ def test_nothing_is_a_value_that_an_option_needs():
         [Option("a", "A", kind="bool", default="false"), Option("n", "N", kind="duration", required_with=(when("a"),))]
     )
     assert declared.parse({"a": "true", "n": "0"}, owner="t")["n"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("a.b:C", True), ("a:b.c", True), ("a", False), (":c", False), ("a:", False), ("a b:c", False)]
+)
+def test_what_names_an_object(text, is_one):
+    assert names_object(text) is is_one

@@ -5,6 +5,7 @@ A restart is a new reader that gets the offset, as the text that Spark stores, o
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import shutil
@@ -16,7 +17,7 @@ from pyspark.sql.types import LongType, StructType
 
 from penstock import BadConfigurationError, FatalError
 from penstock._plugins import find_connector
-from penstock.checkpoint import open_stored_query, remember_sink
+from penstock.checkpoint import open_stored_query, remember_sink, stored_sink_of
 from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, held_by_checkpoint, when
 from penstock.options import _set as option_set
@@ -28,6 +29,7 @@ from penstock.storage import LocalStorage
 from penstock.testing._samples.source import LinesConnector
 from penstock.testing._spark_engine import SparkSourceQuery
 from penstock.testing._spark_source import data_source
+from suite.option_cases import SCHEMA, cases
 
 GOLDEN = Path(__file__).parent / "golden"
 A0 = LogPartition("a", 0)
@@ -36,6 +38,7 @@ DECLARED = OptionSet(
         Option("shelf", "Refused", default="top", at_restart="refused"),
         Option("start", "Kept", at_restart="kept"),
         Option("size", "Kept", "bytes", "1mb", at_restart="kept"),
+        Option("place", "Kept", at_restart="kept", words=("head", "tail"), choice_aliases=(("latest", "tail"),)),
         Option("end", "Kept once set", "int", at_restart="kept once set"),
         Option("endTime", "Kept once set", "int", at_restart="kept once set"),
         Option("limit", "Takes effect", "int"),
@@ -105,6 +108,9 @@ def test_what_is_refused_names_both_values(before, now):
         ({"shelf": "top"}, {}),
         ({"start": '{"a": 1}'}, {"start": ' {"a":  1}'}),
         ({"start": "x" * 1000}, {"start": "x" * 1000}),
+        ({"place": "Head"}, {"place": " head "}),
+        ({"place": "Latest"}, {"place": "TAIL"}),
+        ({"place": '{"a": ["Head", {"b": "latest"}]}'}, {"place": '{"a": ["head", {"b": "tail"}]}'}),
     ],
 )
 def test_one_value_may_be_written_in_several_ways(before, now, said):
@@ -194,6 +200,7 @@ def test_the_page_says_it():
     assert rules["shelf"] == ["A restart with another value is refused"] and rules["limit"] == []
     assert rules["start"] == ["A restart keeps the first value"]
     assert rules["end"] == ["A restart keeps the value once one is set"]
+    assert rules["place"][1:] == ["Without regard to case: head, tail", "Also latest for tail"]
 
 
 # --- a source of anyone's ---------------------------------------------------------------------------------------------
@@ -471,18 +478,58 @@ def test_a_source_restarted_with_another_value_warns_or_stops(key, monkeypatch, 
         assert restored == [None, state, state]
 
 
-def test_the_sink_restarted_with_another_place_of_its_notes_stops(tmp_path):
-    made = find_connector("cassandra").load()
-    _, value, other, more = EXPECTED["cassandra sink checkpointKeyspace"]
+@pytest.mark.parametrize("key", [key for key in sorted(EXPECTED) if " sink " in key])
+def test_a_sink_restarted_with_another_value_stops(key, tmp_path):
+    connector, _, name = key.split()
+    made = find_connector(connector).load()
+    at_restart, value, other, more = EXPECTED[key]
+    assert at_restart == "refused", "what is kept warns: write that here"
 
     def start(text):
-        options = made.sink_options.parse({**more, "checkpointKeyspace": text}, owner="sink penstock.cassandra")
-        remember_sink(LocalStorage(), str(tmp_path), "cassandra", options, pa.schema([("id", pa.int64())]))
+        options = made.sink_options.parse({**more, name: text}, owner=f"sink penstock.{connector}")
+        remember_sink(LocalStorage(), str(tmp_path), connector, options, pa.schema([("id", pa.int64())]))
 
     start(value)
     start(value)
-    with pytest.raises(BadConfigurationError, match="option 'checkpointKeyspace' was 'k' before and is 'notes' now"):
+    with pytest.raises(BadConfigurationError, match=f"option '{name}' was '{value}' before and is '{other}' now"):
         start(other)
+
+
+#: With these, a sink commits, and so is stored in the checkpoint.
+COMMITS = {"cassandra": "write-ahead", "kafka": "exactly-once", "pravega": "exactly-once"}
+FORMER_NAMES = [(key, name, None) for key, o in sorted(ALL.items()) if " sink " in key for name in o.former]
+FORMER_CHOICES = [
+    (key, o.name, old) for key, o in sorted(ALL.items()) if " sink " in key for old, _ in o.former_choices
+]
+KEYCLOAK = {"auth-server-url": "https://k:1", "realm": "r", "resource": "c", "credentials": {"secret": "s"}}
+
+
+@pytest.mark.parametrize(("key", "name", "text"), FORMER_NAMES + FORMER_CHOICES)
+def test_a_checkpoint_of_a_release_that_called_it_otherwise_opens(key, name, text, tmp_path):
+    connector, _, _ = key.split()
+    option, sides = ALL[key], cases(f"{connector} sink")
+    if option.name == "keycloakFile":
+        (tmp_path / "keycloak.json").write_text(json.dumps(KEYCLOAK))
+        texts = {**sides.given, option.name: str(tmp_path / "keycloak.json")}
+    else:
+        texts = sides.least(option, "stream")
+    if option.name != "delivery":
+        texts["delivery"] = COMMITS[connector]
+    current = texts.pop(option.name) if text is None else dict(option.former_choices)[text]
+    texts[name] = current if text is None else text
+    checkpoint = shutil.copytree(GOLDEN / "checkpoint-v1", tmp_path / "ck")
+    stored_options = {n: t for n, t in texts.items() if not sides.declared.is_secret(n)}
+    form = {"format": 1, "connector": connector, "options": stored_options}
+    form["schema"] = base64.b64encode(SCHEMA.serialize().to_pybytes()).decode()
+    (checkpoint / "penstock" / "sink.json").write_text(json.dumps(form))
+    secrets = {n: t for n, t in texts.items() if n not in stored_options}
+    sink = stored_sink_of(str(checkpoint), secrets)
+    assert sink.options[option.name] == option.parse(current)
+    if (option.name, current) == ("delivery", "none"):
+        with pytest.raises(BadConfigurationError, match="commits nothing"):
+            open_stored_query(str(checkpoint), secrets)
+    else:
+        assert open_stored_query(str(checkpoint), secrets).connector_name == connector
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector import Capability
-from penstock.testing import SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
-from penstock.testing._rows import SPARK_TYPES
+from penstock.testing import SPARK_TYPES, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_cassandra import CassandraConnector
 from suite.away import standing_still
 from suite.kit import WITHOUT_SPARK, OneCrashOfEachKind, TieredSparkSinkSuite, by_default

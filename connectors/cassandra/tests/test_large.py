@@ -15,7 +15,7 @@ from suite.sources import SourceHarness
 
 
 @pytest.mark.exhaustive(
-    "a million rows in a process of their own; test_the_random_partitioner and the kit's bounded memory stay"
+    "a million rows in a process of their own; test_reads_with_the_random_partitioner and the kit's bounded memory stay"
 )
 @pytest.mark.timeout(900)
 def test_memory_and_splits_are_what_was_asked_for(tmp_path):

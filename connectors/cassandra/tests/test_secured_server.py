@@ -161,7 +161,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_those_who_may_not(secured, tmp_path, name):
+def test_a_login_that_the_server_refuses_is_a_clear_error(secured, tmp_path, name):
     changes, words = CHANGES[name]
     other = Authority("another authority")
     made = {
@@ -292,7 +292,7 @@ def test_tls_to_a_server_without_it(secured, cassandra):
     refused(secured.options(**where), "does not speak TLS: set the option tls to false")
 
 
-def test_the_random_partitioner(secured):
+def test_reads_with_the_random_partitioner(secured):
     administrator = settings(secured.server.address, secured.folder)
     with Client(administrator) as client:
         for name, kind in (("small", "text"), ("big", "blob")):
@@ -378,7 +378,7 @@ def test_a_bundle_leads_to_the_server(secured, bundle, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["both.pem", "bundle.zip", "ck"], "unpacked beside it"
 
 
-def test_bundles_that_are_none(secured, tmp_path):
+def test_a_file_that_is_no_bundle_is_a_clear_error(secured, tmp_path):
     refused(with_bundle(secured, tmp_path / "nothing.zip"), "option 'bundle': .*nothing.zip can't be used")
     (tmp_path / "no.zip").write_text("no archive")
     refused(with_bundle(secured, tmp_path / "no.zip"), "option 'bundle': .*no.zip can't be used")

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite, away
-from penstock.testing._rows import SPARK_TYPES
+from penstock.testing import SPARK_TYPES, SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite, away
 from penstock_filesystem import FileSystemConnector
 from suite.kit import TieredSparkSinkSuite, by_default
 

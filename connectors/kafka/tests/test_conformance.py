@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -29,7 +28,6 @@ class TestSink(SinkSuite):
     golden = Path(__file__).parent / "golden"
     schedules = 3
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
-    option_examples: ClassVar = {"includeHeaders": []}  # without an effect, as in Spark
 
     test_a_crash_at_every_step = by_default(
         SinkSuite.test_a_crash_at_every_step,

@@ -112,6 +112,15 @@ def test_mistakes(given, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_include_headers_is_one_warning(text, caplog, monkeypatch):
+    monkeypatch.setattr("penstock.options._set._warned", set())
+    for _ in range(2):
+        sink(includeHeaders=text)
+    said = "sink penstock.kafka ignores 'includeHeaders': a column headers is always written, as by Spark"
+    assert [record.getMessage() for record in caplog.records] == [said] * (text == "true")
+
+
 CONTRADICTIONS = {
     "acks": ("1", "at-least-once exactly-once"),
     "request.required.acks": ("0", "at-least-once exactly-once"),

@@ -195,6 +195,25 @@ def test_positions_that_make_no_sense(given, message):
     assert message in refusal(subscribe="t", **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"groupIdPrefix": "p"}, "groupIdPrefix"),
+        ({"groupIdPrefix": "p", "kafka__group__id": "g"}, "groupIdPrefix, kafka.group.id"),
+        ({"kafka__group__id": "g", "commitGroupOffsets": "h"}, "kafka.group.id"),
+        ({"kafka__group__id": "g", "startingOffsets": "Group-Offsets"}, None),
+        ({"kafka__group__id": "g", "groupIdPrefix": "p", "client": "librdkafka"}, None),
+        ({}, None),
+    ],
+)
+def test_names_of_groups_that_the_protocol_client_does_not_show_are_one_warning(given, said, caplog, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.config._without_effect._reported", set())
+    for _ in range(2):
+        source(subscribe="t", **given)
+    wanted = [] if said is None else [f"no effect unless client=librdkafka: {said}"]
+    assert [record.getMessage() for record in caplog.records] == wanted
+
+
 def test_ends_of_whole_topics_are_not_compared():
     log = source(subscribe="t", startingOffsets='{"t": "earliest"}', endingOffsets='{"t": {"0": 5}}').log
     assert log.stop == SpecificOffsets({T0: 5})
@@ -208,7 +227,7 @@ def test_a_batch_does_not_start_at_the_latest(start):
         made.check_batch()
 
 
-def test_a_batch_may_start_anywhere_else():
+def test_a_batch_may_start_at_the_earliest_at_offsets_and_where_a_group_is():
     for start in ("earliest", '{"t": {"0": 3, "1": -2}}', "group-offsets"):
         source(subscribe="t", startingOffsets=start, kafka__group__id="g").check_batch()
 

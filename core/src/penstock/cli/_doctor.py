@@ -37,12 +37,12 @@ _JAVA_SECONDS = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: ``verdict`` is ``ok``, ``odd`` (may hurt) or ``bad`` (won't work), ``mend`` what to do."""
+    """One thing looked at: ``verdict`` is ``ok``, ``odd`` (may hurt) or ``bad`` (won't work), ``remedy`` what to do."""
 
     what: str
     verdict: str
     text: str
-    mend: str = ""
+    remedy: str = ""
 
 
 def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
@@ -81,8 +81,8 @@ def _print(findings: list[Finding]) -> None:
     for finding in findings:
         what, text = as_text(finding.what), as_text(finding.text)
         console.print(f"{marks[finding.verdict]} [bold]{what}[/]  {text}", soft_wrap=True)
-        if finding.mend:
-            console.print(f"    [dim]→[/] {as_text(finding.mend)}", soft_wrap=True)
+        if finding.remedy:
+            console.print(f"    [dim]→[/] {as_text(finding.remedy)}", soft_wrap=True)
     bad = sum(finding.verdict == BAD for finding in findings)
     odd = sum(finding.verdict == ODD for finding in findings)
     console.print()
@@ -97,11 +97,11 @@ def _python(_: Mapping[str, str]) -> Iterator[Finding]:
 def _java(env: Mapping[str, str]) -> Iterator[Finding]:
     home = env.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java", path=env.get("PATH"))
-    mend = (
+    remedy = (
         f"install Java {_LEAST_JAVA} or newer (such as openjdk-17-jre-headless), and let JAVA_HOME or PATH lead to it"
     )
     if java is None:
-        yield Finding("Java", BAD, "there is no 'java' on PATH and JAVA_HOME is not set", mend)
+        yield Finding("Java", BAD, "there is no 'java' on PATH and JAVA_HOME is not set", remedy)
         return
     if home and not os.access(java, os.X_OK):
         yield Finding("Java", BAD, f"JAVA_HOME is {home}, but there is no bin/java in it", "correct or unset JAVA_HOME")
@@ -109,13 +109,13 @@ def _java(env: Mapping[str, str]) -> Iterator[Finding]:
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("Java", BAD, f"{java} does not run: {error}", mend)
+        yield Finding("Java", BAD, f"{java} does not run: {error}", remedy)
         return
     found = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', said.stderr + said.stdout)
     if found is None:
-        yield Finding("Java", BAD, f"{java} -version says nothing that names a version", mend)
+        yield Finding("Java", BAD, f"{java} -version says nothing that names a version", remedy)
     elif int(found.group(1)) < _LEAST_JAVA:
-        yield Finding("Java", BAD, f"{java} is version {found.group(1)}, Spark needs {_LEAST_JAVA} or newer", mend)
+        yield Finding("Java", BAD, f"{java} is version {found.group(1)}, Spark needs {_LEAST_JAVA} or newer", remedy)
     else:
         yield Finding("Java", OK, f"{found.group(1)}{found.group(2)} ({java})")
 
@@ -123,7 +123,7 @@ def _java(env: Mapping[str, str]) -> Iterator[Finding]:
 def java_problem(environment: Mapping[str, str] | None = None) -> str:
     """Returns why Spark can't start, and what to do; empty if there is a Java that it runs on."""
     (finding,) = _java(os.environ if environment is None else environment)
-    return f"{finding.text}: {finding.mend}" if finding.verdict == BAD else ""
+    return f"{finding.text}: {finding.remedy}" if finding.verdict == BAD else ""
 
 
 def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
@@ -136,13 +136,13 @@ def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
     }
     for name in ("pyspark", "pyarrow"):
         wanted = ranges.get(name)
-        mend = f"pip install '{name}{wanted or ''}'"
+        remedy = f"pip install '{name}{wanted or ''}'"
         installed = _installed(name)
         if installed is None:
-            yield Finding(name, BAD, "is not installed", mend)
+            yield Finding(name, BAD, "is not installed", remedy)
             continue
         if wanted is not None and not wanted.contains(installed, prereleases=True):
-            yield Finding(name, BAD, f"{installed} is outside {wanted}", mend)
+            yield Finding(name, BAD, f"{installed} is outside {wanted}", remedy)
         else:
             yield Finding(name, OK, installed)
     yield from _pandas()
@@ -191,24 +191,24 @@ def _worker_python(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("PYSPARK_PYTHON", OK, "not set: penstock lets local workers run this Python")
         return
     found = shutil.which(named, path=env.get("PATH"))
-    mend = f"unset it, or set it to {sys.executable}"
+    remedy = f"unset it, or set it to {sys.executable}"
     if found is None:
-        yield Finding("PYSPARK_PYTHON", BAD, f"is {named}, which can't be run", mend)
+        yield Finding("PYSPARK_PYTHON", BAD, f"is {named}, which can't be run", remedy)
         return
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         said = subprocess.run([found, "-c", code], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("PYSPARK_PYTHON", BAD, f"{named} does not run: {error}", mend)
+        yield Finding("PYSPARK_PYTHON", BAD, f"{named} does not run: {error}", remedy)
         return
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     theirs = said.stdout.strip()
     if theirs != here:
         text = f"is {named} (Python {theirs or '?'}), this is {here}: Spark refuses to mix them"
-        yield Finding("PYSPARK_PYTHON", BAD, text, mend)
+        yield Finding("PYSPARK_PYTHON", BAD, text, remedy)
     elif not os.path.samefile(found, sys.executable):
         text = f"is {named}, another Python than this one: connectors must be installed there too"
-        yield Finding("PYSPARK_PYTHON", ODD, text, mend)
+        yield Finding("PYSPARK_PYTHON", ODD, text, remedy)
     else:
         yield Finding("PYSPARK_PYTHON", OK, named)
 
@@ -219,8 +219,8 @@ def _connectors(_: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("connectors", ODD, HOW_TO_GET_ONE.partition(".")[0].lower(), HOW_TO_GET_ONE.partition(": ")[2])
     for one in listed:
         if one.problem:
-            mend = f"pip install --upgrade --force-reinstall {one.package}" if one.fits else ""
-            yield Finding(one.format, BAD, f"{one.package} {one.version}: {one.problem}", mend)
+            remedy = f"pip install --upgrade --force-reinstall {one.package}" if one.fits else ""
+            yield Finding(one.format, BAD, f"{one.package} {one.version}: {one.problem}", remedy)
         else:
             yield Finding(one.format, OK, f"{one.package} {one.version}")
 
@@ -232,10 +232,10 @@ def _compiled_parts(_: Mapping[str, str]) -> Iterator[Finding]:
             continue
         for directory in sorted({path.parent for path in Path(package.origin).parent.rglob("native/*.c")}):
             if problem := NativeLibrary(directory, {}).problem:
-                mend = (
+                remedy = (
                     f"install {connector.distribution} from a wheel for this platform, or where there is a C compiler"
                 )
-                yield Finding(f"{connector.format}, compiled", ODD, f"{problem}: it works, more slowly", mend)
+                yield Finding(f"{connector.format}, compiled", ODD, f"{problem}: it works, more slowly", remedy)
             else:
                 yield Finding(f"{connector.format}, compiled", OK, "its part in C is used")
 
@@ -260,9 +260,9 @@ def _network(env: Mapping[str, str]) -> Iterator[Finding]:
     except OSError as error:
         # `penstock run` binds to the loopback address by itself; your own job does not.
         verdict = BAD if address else ODD
-        mend = "set SPARK_LOCAL_IP=127.0.0.1 for jobs on one machine, or add the name to /etc/hosts"
+        remedy = "set SPARK_LOCAL_IP=127.0.0.1 for jobs on one machine, or add the name to /etc/hosts"
         yield Finding(
-            what, verdict, f"'{name}' is no address of this machine ({error}): a Spark driver can't bind", mend
+            what, verdict, f"'{name}' is no address of this machine ({error}): a Spark driver can't bind", remedy
         )
     else:
         yield Finding(what, OK, f"{name} ({resolved})" if name != resolved else name)
@@ -275,8 +275,8 @@ def _temporary_space(env: Mapping[str, str]) -> Iterator[Finding]:
                 file.write(b"penstock")
             free = shutil.disk_usage(name).free / 2**30
         except OSError as error:
-            mend = "free or mount it, or let SPARK_LOCAL_DIRS (or TMPDIR) name another directory"
-            yield Finding("temporary space", BAD, f"{name} can't be written: {error.strerror or error}", mend)
+            remedy = "free or mount it, or let SPARK_LOCAL_DIRS (or TMPDIR) name another directory"
+            yield Finding("temporary space", BAD, f"{name} can't be written: {error.strerror or error}", remedy)
             continue
         if free < 1:
             yield Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, unless, when
@@ -46,7 +46,7 @@ class CallSettings:
     pause_s: float = 0.1
     longest_pause_s: float = 10.0
     retry_on: tuple[type[Exception], ...] = (Exception,)
-    failures: str = "fail"
+    failures: Literal["fail", "null", "column"] = "fail"
     failure_column: str = "failure"
     group_size: int = 1
     cache_rows: int = 0

@@ -43,14 +43,16 @@ class Option:
 
     Which values it takes: ``kind``, ``choices``, ``minimum`` and ``maximum`` (of bytes, ms and numbers), and
     ``check``, a function that gets the parsed value and raises ValueError with what it should have been: "a time
-    zone". ``choice_aliases`` are other spellings of choices, each with the choice that it stands for. ``plugins``
+    zone". ``words`` are what an option that takes any text reads without regard to case, also as a value within JSON.
+    ``choice_aliases`` are other spellings of choices and of words, each with the one that it stands for. ``plugins``
     returns the names of installed plugins, which are choices as well; then ``module:Class`` is taken too.
 
     What it needs of the others: ``required``, or ``required_with`` (it must be given if all conditions hold). ``needs``
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
     (conditions that must not hold) and ``only_in`` (a batch, or a stream; of a record
     format, reading or writing) refuse an option that can't take effect;
-    with ``tolerated`` it is ignored with a warning. ``advice`` ends the refusal: "write it into the statement".
+    with ``tolerated`` it is ignored with a warning. ``ignored`` says why an option never takes effect, and is what the
+    warning says: "a column headers is always written". ``advice`` ends the refusal: "write it into the statement".
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
     ``former_choices`` are those of earlier releases, and are accepted with a warning.
@@ -97,6 +99,8 @@ class Option:
     at_restart: AtRestart = "takes effect"
     meaning: Callable[[str], frozenset[str]] | None = None
     default_from: str | None = None
+    words: tuple[str, ...] = ()
+    ignored: str = ""
 
     @property
     def is_prefix(self) -> bool:
@@ -131,6 +135,8 @@ class Option:
             value = PARSERS[self.kind](text)
             if self.kind == "choice":
                 value = self._choice(text)
+            elif self.words:
+                value = self.word(text) or value
             if self.check is not None:
                 self.check(value)
         except ValueError as error:
@@ -146,11 +152,16 @@ class Option:
             )
         return value
 
-    def _choice(self, text: str) -> str:
-        by_lower = {choice.lower(): choice for choice in self.choices}
-        others = {other.lower(): choice for other, choice in (*self.choice_aliases, *self.former_choices)}
+    def word(self, text: str) -> str | None:
+        """Returns the choice or the word that ``text`` is in any case, as declared; ``None`` if it is none."""
+        known = {name.lower(): name for name in (*self.choices, *self.words)}
+        others = {other.lower(): name for other, name in (*self.choice_aliases, *self.former_choices)}
         value = text.strip().lower()
-        found = by_lower.get(value) or others.get(value)
+        return known.get(value) or others.get(value)
+
+    def _choice(self, text: str) -> str:
+        value = text.strip().lower()
+        found = self.word(text)
         if found is not None:
             return found
         if self.plugins is not None and ":" in value:
@@ -184,6 +195,8 @@ class Option:
             said.append(_AT_RESTART[self.at_restart])
         if self.aliases:
             said.append(f"Also called {' or '.join(self.aliases)}")
+        if self.words:
+            said.append(f"Without regard to case: {', '.join(self.words)}")
         if self.choice_aliases:
             said.append("Also " + ", ".join(f"{other} for {name}" for other, name in self.choice_aliases))
         return said

@@ -100,9 +100,18 @@ def _plain(text: str, option: Option) -> Any:
     text = text.strip()
     if text[:1] in ("{", "["):
         with contextlib.suppress(ValueError, RecursionError):
-            return json.loads(text)
+            return _folded(json.loads(text), option)
     plain = _QUOTED_OR_BLANK.sub(lambda match: match[1] or " ", text)
     return plain or option.default
+
+
+def _folded(value: Any, option: Option) -> Any:
+    """Returns what was JSON, with the option's words as they are declared."""
+    if isinstance(value, str):
+        return option.word(value) or value
+    if isinstance(value, dict):
+        return {key: _folded(one, option) for key, one in value.items()}
+    return [_folded(one, option) for one in value] if isinstance(value, list) else value
 
 
 def _change(option: Option, before: Mapping[str, str], now: Mapping[str, str]) -> str:

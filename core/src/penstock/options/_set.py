@@ -278,7 +278,9 @@ class OptionSet(tuple[Option, ...]):
             if not given or _is_off(option, values):
                 continue
             idle = _why_without_effect(option, values, mode)
-            if idle and option.tolerated:
+            if option.ignored:
+                ignored.setdefault(option.ignored, []).extend((option, name) for name in given)
+            elif idle and option.tolerated:
                 ignored.setdefault(idle.reason, []).extend((option, name) for name in given)
             elif idle:
                 shown = option.spelled(given[0])
@@ -292,8 +294,8 @@ class OptionSet(tuple[Option, ...]):
                     )
         for reason, without_effect in ignored.items():
             shown = ", ".join(f"'{option.spelled(name)}'" for option, name in without_effect)
-            each = "it" if len(without_effect) == 1 else "each"
-            yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", without_effect[0][1], is_warning=True)
+            each = "" if without_effect[0][0].ignored else "it " if len(without_effect) == 1 else "each "
+            yield OptionProblem(f"{owner} ignores {shown}: {each}{reason}", without_effect[0][1], is_warning=True)
 
 
 def complete_options(given: Mapping[str, str], defaults: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["PARSERS", "Kind", "load_object", "parse_bytes", "parse_duration_ms", "parse_pairs"]
+__all__ = ["PARSERS", "Kind", "load_object", "names_object", "parse_bytes", "parse_duration_ms", "parse_pairs"]
 
 #: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them.
 Kind = Literal["string", "path", "paths", "int", "float", "bool", "bytes", "duration", "choice"]
@@ -26,6 +26,8 @@ _LARGEST = (1 << 63) - 1
 #: 100 years, in which nothing ends. What waits takes no longer time: sockets and locks count ns in 64 bits.
 _FOREVER_MS = 36_525 * 86_400_000
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+
+_OBJECT = re.compile(r"[\w.]+:[\w.]+")
 
 
 def parse_bytes(text: str) -> int:
@@ -54,6 +56,11 @@ def parse_duration_ms(text: str) -> int:
                 raise ValueError("a duration that fits into 64 bits: write a smaller one")
             return min(int(duration), _FOREVER_MS)
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
+
+
+def names_object(text: str) -> bool:
+    """Returns whether ``text`` is written as what :func:`load_object` takes; the object need not be there."""
+    return _OBJECT.fullmatch(text) is not None
 
 
 def load_object(owner: str, reference: str) -> Any:

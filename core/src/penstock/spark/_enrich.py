@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions
@@ -61,7 +61,7 @@ def enrich_async(
     pause: str | None = None,
     longest_pause: str | None = None,
     retry_on: tuple[type[Exception], ...] | None = None,
-    failures: str = "fail",
+    failures: Literal["fail", "null", "column"] = "fail",
     failure_column: str | None = None,
     group_size: int = 1,
     cache_rows: int = 0,

@@ -6,18 +6,18 @@ Arrow has one of its own. Its errors show the signature of a SAS token, and it w
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._ranged_file import RangedFile
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
-
-    from penstock.storage._azure import AzureStorage
 
 __all__ = ["AzureHandler"]
 
@@ -25,10 +25,20 @@ __all__ = ["AzureHandler"]
 _STREAM_BYTES = 4 << 20
 
 
-class AzureHandler(StorageHandler):
-    """Directories are prefixes of names. A recursive listing has files only."""
+class BlobStorage(Protocol):
+    """A storage of blobs, as the handler asks for them."""
 
-    _storage: AzureStorage
+    def _properties(self, path: str) -> BlobProperties | None: ...
+    def _read_range(self, path: str, offset: int, length: int, etag: str) -> bytes: ...
+    def _children(self, directory: str) -> list[tuple[str, BlobProperties | None]]: ...
+    def _blobs_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]: ...
+    def _is_there(self, directory: str) -> bool: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
+
+
+class AzureHandler(StorageHandler[BlobStorage]):
+    """Directories are prefixes of names. A recursive listing has files only."""
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._properties(path)

@@ -6,13 +6,13 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
-from penstock.storage._gcs_arrow import GcsHandler
+from penstock.storage._gcs_arrow import GcsHandler, Known
 from penstock.storage._gcs_client import Account, asking, how
 from penstock.system import in_parallel, system
 
@@ -29,14 +29,6 @@ _BYTES = "application/octet-stream"
 #: Or the store would unpack an object that says it is compressed, and give other bytes than its size tells.
 _AS_THEY_ARE = {"raw_download": True}
 _LISTED = "items(name,size,generation,timeCreated),prefixes,nextPageToken"
-
-
-class Known(NamedTuple):
-    """What is known of an object. Its ``generation`` is a number that no other object of that name ever has."""
-
-    size: int
-    generation: int
-    written_s: float
 
 
 class GcsStorage(Storage):

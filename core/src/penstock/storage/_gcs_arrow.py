@@ -7,27 +7,44 @@ from __future__ import annotations
 
 import datetime
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._ranged_file import RangedFile
 
-if TYPE_CHECKING:
-    from penstock.storage._gcs import GcsStorage, Known
-
-__all__ = ["GcsHandler"]
+__all__ = ["GcsHandler", "Known"]
 
 #: What is read at once from a stream.
 _STREAM_BYTES = 4 << 20
 
 
-class GcsHandler(StorageHandler):
-    """Directories are prefixes of names. A recursive listing has files only."""
+class Known(NamedTuple):
+    """What is known of an object. Its ``generation`` is a number that no other object of that name ever has."""
 
-    _storage: GcsStorage
+    size: int
+    generation: int
+    written_s: float
+
+
+class ObjectStorage(Protocol):
+    """A storage of objects, as the handler asks for them."""
+
+    def _known(self, path: str) -> Known | None: ...
+    def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes: ...
+    def _children(self, directory: str) -> list[tuple[str, Known | None]]: ...
+    def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]: ...
+    def _is_there(self, directory: str) -> bool: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
+
+
+class GcsHandler(StorageHandler[ObjectStorage]):
+    """Directories are prefixes of names. A recursive listing has files only."""
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._known(path)

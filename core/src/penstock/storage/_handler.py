@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -14,10 +14,18 @@ from penstock.storage._contract import Storage
 __all__ = ["StorageHandler"]
 
 
-class StorageHandler(pafs.FileSystemHandler):  # type: ignore[misc]
+class _Place(Protocol):
+    def is_same_place(self, other: Storage) -> bool: ...
+
+
+#: What a handler needs of its storage.
+StorageT = TypeVar("StorageT", bound=_Place)
+
+
+class StorageHandler(pafs.FileSystemHandler, Generic[StorageT]):  # type: ignore[misc]
     """What pyarrow asks of a file system. For looking and reading; a storage that writes by it overrides the rest."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: StorageT) -> None:
         self._storage = storage
 
     @abstractmethod

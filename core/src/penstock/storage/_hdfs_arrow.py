@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._contract import Storage
 from penstock.storage._handler import StorageHandler
 from penstock.storage._hdfs_client import OpenFile, translated
 
 if TYPE_CHECKING:
-    from hdfs_native import FileStatus
+    from hdfs_native import Client, FileStatus
 
-    from penstock.storage._hdfs import HdfsStorage
 
 __all__ = ["HdfsHandler"]
 
 
-class HdfsHandler(StorageHandler):
-    """HDFS, which also writes by it."""
+class StatusStorage(Protocol):
+    """A storage with a client of HDFS, as the handler asks for it."""
 
-    _storage: HdfsStorage
+    @property
+    def _client(self) -> Client: ...
+    def _status(self, path: str) -> FileStatus | None: ...
+    def _statuses(self, directory: str, *, recursive: bool = False) -> list[FileStatus]: ...
+    def add_name(self, source: str, target: str) -> None: ...
+    def open_new(self, path: str) -> BinaryIO: ...
+    def url(self, path: str) -> str: ...
+    def is_same_place(self, other: Storage) -> bool: ...
+
+
+class HdfsHandler(StorageHandler[StatusStorage]):
+    """HDFS, which also writes by it."""
 
     def info(self, path: str) -> pafs.FileInfo:
         found = self._storage._status(path)

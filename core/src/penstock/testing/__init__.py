@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.testing._away import away
     from penstock.testing._faults import Crash, Fuse
     from penstock.testing._origin import SourceOrigin
+    from penstock.testing._rows import SPARK_TYPES
     from penstock.testing._sink_engine import SinkQuery
     from penstock.testing._sink_suite import SinkSuite
     from penstock.testing._source_engine import SourceQuery
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.testing._target import SinkTarget
 
 __all__ = [
+    "SPARK_TYPES",
     "Crash",
     "Fuse",
     "SinkQuery",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "SPARK_TYPES": "_rows",
     "Crash": "_faults",
     "Fuse": "_faults",
     "SinkQuery": "_sink_engine",

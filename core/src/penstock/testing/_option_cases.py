@@ -143,6 +143,10 @@ class OptionCases:
         """Returns whether a batch and a stream are made of the options alike."""
         return bool(self._outcome(texts, "batch") == self._outcome(texts, "stream"))
 
+    def are_the_same(self, texts: Mapping[str, str], others: Mapping[str, str], mode: Mode) -> bool:
+        """Returns whether the same is made of the options as of ``others``."""
+        return bool(self._outcome(texts, mode) == self._outcome(others, mode))
+
     def refusal(self, texts: Mapping[str, str], mode: Mode) -> str:
         """Returns why the options are not accepted."""
         outcome = self._outcome(texts, mode)

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.testing._capabilities import capability_of
 from penstock.testing._time_limit import time_limit
-from penstock.testing._verdict import Case, Verdict
+from penstock.testing._verdict import NOTE, Case, Verdict
 
 _KIT = str(Path(__file__).parent)
 
@@ -104,7 +104,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         reason = str(report.longrepr[2]) if report.skipped else ""
         declared = sorted(map(str, suite.connector.capabilities))
         names = [suite.__name__, suite.connector.__name__, str(capability)]
-        report.penstock_case = [*names, declared, report.outcome, reason]
+        note = dict(item.user_properties).get(NOTE, "")
+        report.penstock_case = [*names, declared, report.outcome, reason, note]
     if report.failed and (advice := _advice(getattr(item, "function", None))):
         report.sections.append(("what this case is for", advice))
     return report

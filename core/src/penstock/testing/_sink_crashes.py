@@ -6,7 +6,7 @@ import functools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,13 +14,13 @@ from penstock.connector import Capability
 from penstock.errors import RetriableError
 from penstock.sink import IdempotentSink, TwoPhaseCommitSink, WriteAheadSink
 from penstock.testing._capabilities import proves
-from penstock.testing._lines import moments
+from penstock.testing._lines import Moment, moments
 from penstock.testing._processes import Killed, processes
 from penstock.testing._sink_base import SinkBase
 from penstock.testing._sink_engine import SinkQuery
 from penstock.testing._sink_processes import QueryJob, run_attempt, run_query
 from penstock.testing._target import SinkTarget
-from penstock.testing._verdict import not_tried
+from penstock.testing._verdict import NOTE, not_tried
 from penstock.testing.simulation import RealTarget, Scheduler, SinkUnderTest, run_schedule
 
 __all__ = ["SinkCrashCases"]
@@ -67,13 +67,16 @@ class SinkCrashCases(SinkBase):
             self._check(target, self._ids(), f"after a crash {step} ({at})", promised=True)
 
     @proves(Capability.STREAM_WRITE)
-    def test_killed_at_every_line(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
+    def test_killed_at_every_line(
+        self, new_target: Callable[[], SinkTarget], tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
         """Purpose: the promise, where a step of the protocol is many of yours: a file that is written and renamed, a
         row and the record of its sending.
 
         Steps: three batches are run in a process of their own, which is killed (SIGKILL) just before a line of your
         package is reached, the first, the second or the last time; mostly, readers then take away what is visible
-        (``SinkTarget.take``); another process carries on. For each such line, in random order, for ``kill_seconds``.
+        (``SinkTarget.take``); another process carries on. For each such line, in random order, for ``kill_seconds``;
+        the verdict says at how many lines if they were not all.
         Pass: after every one of them each row was read once; at least once, for a sink that promises only this.
         If it fails: the message names the line. What must happen together needs one call that does both: a rename, a
         transaction. What can't be one call must be looked up before it is done again.
@@ -87,6 +90,7 @@ class SinkCrashCases(SinkBase):
             not_tried("kills at your lines", "line of the connector's package was reached")
         for number, moment in enumerate(points):
             if number and time.monotonic() > until:
+                record_property(NOTE, _share(points[:number], points))
                 break
             target = new_target()
             job = self._job(target, tmp_path / f"every-line-{number}")
@@ -178,3 +182,8 @@ def _carry_on(job: QueryJob) -> None:
         except (RetriableError, OSError):
             if not left:
                 raise
+
+
+def _share(tried: Sequence[Moment], points: Sequence[Moment]) -> str:
+    reached, every = ({(one.file, one.line) for one in some} for some in (tried, points))
+    return f"killed at {len(reached)} of {len(every)} lines of yours in 'kill_seconds'"

@@ -242,7 +242,7 @@ class SinkOutcomeCases(SinkBase):
         """
         self._needs_hidden_rows(query)
         if target.take is None:
-            does_not_apply("no reader takes rows away (no SinkTarget.take)")
+            does_not_apply("no reader takes rows away", "SinkTarget.take")
         batches = self._batches([(3, 2)])
         results = query.tasks(0, batches[0])
         with query_crashing(query, CARRIED_OUT):

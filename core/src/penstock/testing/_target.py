@@ -30,7 +30,7 @@ class SinkTarget:
       folder is away. It may be left in another thread than it was entered in. ``impatient`` are further options for
       that case: time limits, so that it does not take minutes.
     - ``take`` removes everything that readers see, as a reader does that moves files away or deletes rows: leave it out
-      where none does.
+      where none does. The verdict names it then, and counts the case as one that does not apply.
     """
 
     options: Mapping[str, str]

@@ -8,10 +8,13 @@ from typing import NoReturn
 
 import pytest
 
-__all__ = ["Case", "Verdict", "does_not_apply", "not_tried"]
+__all__ = ["NOTE", "Case", "Verdict", "does_not_apply", "not_tried"]
 
+#: Name of the property in which a case writes what the verdict is to say of it (pytest's ``record_property``).
+NOTE = "penstock note"
 _NOT_TRIED = "not tried: "
 _DOES_NOT_APPLY = "does not apply: "
+_WITHOUT = ", without "
 
 
 def not_tried(what: str, missing: str) -> NoReturn:
@@ -19,14 +22,18 @@ def not_tried(what: str, missing: str) -> NoReturn:
     pytest.skip(f"{_NOT_TRIED}{what} (no {missing})")
 
 
-def does_not_apply(why: str) -> NoReturn:
-    """Skips the case: there is nothing to prove."""
-    pytest.skip(f"{_DOES_NOT_APPLY}{why}")
+def does_not_apply(why: str, left_out: str = "") -> NoReturn:
+    """Skips the case: there is nothing to prove. If that follows from what the author has left out, the verdict names
+    it.
+    """
+    pytest.skip(f"{_DOES_NOT_APPLY}{why}" + (f"{_WITHOUT}{left_out}" if left_out else ""))
 
 
 @dataclass(frozen=True)
 class Case:
-    """The outcome of one case. ``declared`` are all capabilities of the connector. ``reason``: why it was skipped."""
+    """The outcome of one case. ``declared`` are all capabilities of the connector. ``reason``: why it was skipped.
+    ``note``: what to know of a case that passed.
+    """
 
     suite: str
     connector: str
@@ -34,11 +41,17 @@ class Case:
     declared: tuple[str, ...]
     outcome: str
     reason: str = ""
+    note: str = ""
 
     @property
     def not_tried(self) -> str:
         """What was not tried, and what is missing; empty for other outcomes."""
         return self.reason.partition(_NOT_TRIED)[2]
+
+    @property
+    def left_out(self) -> str:
+        """What the author has left out, so that the case does not apply; empty if it is for another reason."""
+        return self.reason.partition(_DOES_NOT_APPLY)[2].partition(_WITHOUT)[2]
 
 
 @dataclass
@@ -48,11 +61,17 @@ class _Counts:
     skipped: int = 0
     #: What was not tried, in the order of the cases.
     missing: dict[str, None] = field(default_factory=dict)
+    left_out: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
 
     def add(self, case: Case) -> None:
         setattr(self, case.outcome, getattr(self, case.outcome) + 1)
         if case.not_tried:
             self.missing[case.not_tried] = None
+        if case.left_out:
+            self.left_out[case.left_out] = None
+        if case.note:
+            self.notes[case.note] = None
 
 
 class Verdict:
@@ -92,12 +111,15 @@ def _line(capability: str, counts: _Counts, declared: Collection[str]) -> tuple[
     if not is_declared:
         refused = f", and refused cleanly ({counts.passed} cases)" if counts.passed else ""
         return f"  ·  {capability}: not declared{refused}", ""
+    notes = "".join(f"; {note}" for note in counts.notes)
     if counts.missing:
         missing = "; ".join(counts.missing)
         if not counts.passed:
             return f"  ?  {capability}: declared, not tried: {missing}", "yellow"
-        return f"  ~  {capability}: declared, proven by {counts.passed} cases except for {missing}", "yellow"
+        return f"  ~  {capability}: declared, proven by {counts.passed} cases except for {missing}{notes}", "yellow"
     if not counts.passed:
         return f"  ?  {capability}: declared, not tried: {counts.skipped} cases do not apply", "yellow"
     more = f", {counts.skipped} do not apply" if counts.skipped else ""
-    return f"  ✓  {capability}: declared and proven by {counts.passed} cases{more}", "green"
+    if counts.left_out:
+        more += f" (without {', '.join(counts.left_out)})"
+    return f"  ✓  {capability}: declared and proven by {counts.passed} cases{more}{notes}", "green"

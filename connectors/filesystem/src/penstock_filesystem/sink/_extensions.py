@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionValues, load_object
+from penstock.options import OptionValues, load_object, names_object
 
 __all__ = ["load_extension"]
 
@@ -16,8 +16,7 @@ def load_extension(option: str, text: str, known: Iterable[str], values: OptionV
 
     Raises BadConfigurationError that names ``option``, what is wrong, and the ``known`` names that are allowed.
     """
-    module, _, attribute = text.partition(":")
-    if not module or not attribute:
+    if not names_object(text):
         names = ", ".join(known)
         raise BadConfigurationError(f"option '{option}': {text!r} is neither one of {names} nor module:callable")
     factory = load_object(f"option '{option}'", text)

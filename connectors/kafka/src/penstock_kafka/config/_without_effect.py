@@ -33,13 +33,15 @@ PROTOCOL_WITHOUT_EFFECT: Mapping[Role, frozenset[str]] = {
 _reported: set[str] = set()
 
 
-def report_without_effect(kafka: Mapping[str, str], role: Role, client: str) -> None:
-    """Logs, once in a process, which of the user's settings (without ``kafka.``) have no effect on ``client``."""
+def report_without_effect(kafka: Mapping[str, str], role: Role, client: str, *more: str) -> None:
+    """Logs, once in a process, which of the user's settings (without ``kafka.``) have no effect on ``client``: these
+    and the options ``more``.
+    """
     if client == "librdkafka":
         return
     # A consumer reads from the nearest replica if it is set, and librdkafka does it then.
     names = [name for name in kafka if canonical(name) in PROTOCOL_WITHOUT_EFFECT[role] - {"client.rack"}]
-    text = ", ".join(f"kafka.{name}" for name in sorted(names))
+    text = ", ".join([*more, *(f"kafka.{name}" for name in sorted(names))])
     if text and text not in _reported:
         _reported.add(text)
         _log.warning("no effect unless client=librdkafka: %s", text)

@@ -7,8 +7,10 @@ from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
 from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting, meaning_of
 
-__all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
+__all__ = ["PARTITIONERS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
 
+#: How the partition of a row is chosen, besides a function of the user's.
+PARTITIONERS = ("murmur2", "round-robin", "task")
 
 #: A starting time takes precedence over offsets, as in Spark.
 _NO_STARTING_TIME = (unless("startingTimestamp"), unless("startingOffsetsByTimestamp"))
@@ -74,6 +76,7 @@ _RANGE = (
         needs=_NO_STARTING_TIME,
         tolerated=True,
         at_restart="kept",
+        words=("earliest", "latest", "group-offsets"),
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
@@ -114,6 +117,7 @@ _RANGE = (
         needs=_NO_ENDING_TIME,
         tolerated=True,
         at_restart="kept once set",
+        words=("latest",),
     ),
     Option(
         "newPartitionsStart",
@@ -255,6 +259,7 @@ SINK_OPTIONS = OptionSet(
             "Accepted for compatibility with Spark; has no effect, as there: a column headers is always written",
             kind="bool",
             default="false",
+            ignored="a column headers is always written, as by Spark",
         ),
         common_option(
             "delivery",
@@ -266,8 +271,10 @@ SINK_OPTIONS = OptionSet(
         Option(
             "partitioner",
             "Partition of rows without one in the column partition: murmur2 (hash of the key, the same as the Java "
-            "client's; also called default), round-robin, task (all rows of a task), or module:function",
+            "client's), round-robin, task (all rows of a task), or module:function",
             default="murmur2",
+            words=PARTITIONERS,
+            choice_aliases=(("default", "murmur2"),),
         ),
         Option(
             "transactionalIdPrefix",

@@ -41,10 +41,9 @@ def parse_start(values: OptionValues, group: str | None) -> StartPosition | None
         return TimestampsByPartition(_timestamps("startingOffsetsByTimestamp", text), if_none)
     if (text := values["startingOffsets"]) is None:
         return None
-    word = text.strip().lower()
-    if word in _WORDS:
-        return Earliest() if word == "earliest" else Latest()
-    if word != "group-offsets":
+    if text in _WORDS:
+        return Earliest() if text == "earliest" else Latest()
+    if text != "group-offsets":
         return _specific("startingOffsets", text, f"earliest, latest, group-offsets or {_OFFSETS}")
     if not group:
         raise BadConfigurationError(
@@ -64,7 +63,7 @@ def parse_stop(values: OptionValues) -> StopPosition | None:
         return TimestampsByPartition(_timestamps("endingOffsetsByTimestamp", text))
     if (text := values["endingOffsets"]) is None:
         return None
-    if text.strip().lower() == "latest":
+    if text == "latest":
         return Latest()
     if text.strip().lower() == "earliest":
         raise BadConfigurationError("option 'endingOffsets': earliest would read nothing; write latest or offsets")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionValues
+from penstock.options import OptionValues, names_object
 from penstock.serialization.formats import FormatSettings
 from penstock.sink import ChangeColumns
 from penstock_kafka.client.login import check_login
@@ -18,12 +17,11 @@ from penstock_kafka.config import (
     delivery_timeout_ms,
     report_without_effect,
 )
+from penstock_kafka.options._declared import PARTITIONERS
 from penstock_kafka.options._subscription import check_topic
 
 __all__ = ["SinkOptions"]
 
-_PARTITIONERS = ("murmur2", "round-robin", "task")
-_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 #: Room is left for what the connector adds; Kafka's limit is that of a string, 32,767 bytes.
 _LONGEST_PREFIX = 200
 
@@ -87,13 +85,9 @@ class SinkOptions:
 
 def _partitioner(text: str) -> str:
     name = text.strip()
-    if name.lower() == "default":
-        return "murmur2"
-    if name.lower() in _PARTITIONERS:
-        return name.lower()
-    if not _FUNCTION.fullmatch(name):
+    if name not in PARTITIONERS and not names_object(name):
         raise BadConfigurationError(
-            f"option 'partitioner': {name!r} is not one of {', '.join(_PARTITIONERS)}, nor a function written as "
+            f"option 'partitioner': {name!r} is not one of {', '.join(PARTITIONERS)}, nor a function written as "
             "module:function"
         )
     return name

@@ -47,8 +47,8 @@ class SourceOptions:
         kafka = values.with_prefix("kafka.")
         consumer = ClientSettings.from_options(kafka, "consumer")
         check_login(consumer.librdkafka(), values["client"])
-        report_without_effect(kafka, "consumer", values["client"])
         group_id = consumer.librdkafka().get("group.id")
+        report_without_effect(kafka, "consumer", values["client"], *_of_groups(values, group_id))
         if values["badRecordColumn"] in _COLUMNS:
             raise BadConfigurationError(f"option 'badRecordColumn': '{values['badRecordColumn']}' is a column already")
         return cls(
@@ -113,6 +113,13 @@ def _log_options(values: OptionValues, group_id: str | None) -> LogOptions:
         retry_interval_ms=values["fetchOffset.retryIntervalMs"],
         event_time=EventTimeSettings.from_values(values),
     )
+
+
+def _of_groups(values: OptionValues, group_id: str | None) -> list[str]:
+    """Returns the options that name a group, which the client that speaks the protocol joins and shows none of."""
+    asks_for_offsets = values["startingOffsets"] == "group-offsets"
+    by_id = ["kafka.group.id"] if group_id is not None and not asks_for_offsets else []
+    return (["groupIdPrefix"] if values.is_set("groupIdPrefix") else []) + by_id
 
 
 def _commit_group(values: OptionValues) -> str | None:

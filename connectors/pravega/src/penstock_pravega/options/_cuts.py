@@ -29,11 +29,11 @@ def parse_position(option: str, text: str | None, streams: Sequence[str], scope:
 
     Raises BadConfigurationError.
     """
-    if text is None or text.strip().upper() == UNBOUNDED:
+    if text is None or text == UNBOUNDED:
         return None
     text = text.strip()
     if not text.startswith("{"):
-        if len(streams) > 1 and text.lower() not in _WORDS:
+        if len(streams) > 1 and text not in _WORDS:
             raise BadConfigurationError(
                 f'option \'{option}\': with several streams write JSON: {{"scope/stream": "…"}}'
             )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from penstock.options import Option, OptionSet, OptionValues, common_option, when
+from penstock.options import Option, OptionSet, OptionValues, common_option, names_object, when
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import ColumnTimestamps
 from penstock_pravega.client import ControllerSettings, StreamPolicy
@@ -19,7 +18,6 @@ from penstock_pravega.options._connection import (
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 
 DEFAULT_KEY_COLUMN = "routing_key"
-_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
 _TRANSACTIONS = (when("delivery", "exactly-once"),)
 _CREATED = (when("create"),)
@@ -137,7 +135,7 @@ class SinkOptions:
     def from_values(cls, values: OptionValues) -> SinkOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         key = (values["routingKey"] or "").strip()
-        is_function = bool(_FUNCTION.fullmatch(key))
+        is_function = names_object(key)
         timestamps = values["watermark.timestamps"]
         return cls(
             connection=connection_settings(values),

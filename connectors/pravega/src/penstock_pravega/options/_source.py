@@ -9,7 +9,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import EventTimeSettings, event_time_options
-from penstock_pravega.client import ControllerSettings
+from penstock_pravega.client import UNBOUNDED, ControllerSettings
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
     connection_settings,
@@ -27,6 +27,8 @@ NOTED = "noted"
 LARGEST_PIECE = 1 << 30
 
 _BYTES_ONLY = when("framing", "none")
+_WORDS = ("head", "tail", UNBOUNDED)
+_OTHER_WORDS = (("earliest", "head"), ("latest", "tail"))
 _COLUMNS = ("value", "stream", "segment", "offset", "position")
 
 #: What the source takes, for `penstock describe` and the page.
@@ -39,12 +41,16 @@ SOURCE_OPTIONS = OptionSet(
             "Where a new query starts: head, tail, a stream cut as the Java client prints it, or JSON "
             '{"scope/stream": "…"} with one of them for each stream. Default: tail for a stream, head for a batch',
             at_restart="kept",
+            words=_WORDS,
+            choice_aliases=_OTHER_WORDS,
         ),
         Option(
             "endingStreamCut",
             "Where reading stops, written alike; tail is where it is at the start. Default: tail for a batch; a stream "
             "without one continues, with one it ends",
             at_restart="kept once set",
+            words=_WORDS,
+            choice_aliases=_OTHER_WORDS,
         ),
         common_option("maxBytesPerTrigger", ", but at least an event a segment"),
         common_option("maxRowsPerTrigger", ", but at least one a segment", excludes=(_BYTES_ONLY,)),

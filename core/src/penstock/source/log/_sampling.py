@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.metrics import Metrics
-from penstock.source._contracts import ReaderContext
+from penstock.source._contracts import ReaderContext, Source
 from penstock.source.event_time import EventTimeSettings
 from penstock.source.log._contracts import LogSplit
 from penstock.source.log._positions import LogPartition
-
-if TYPE_CHECKING:
-    from penstock.source.log._log_source import LogSource
 
 __all__ = ["RecordSampler", "Sample"]
 
@@ -35,7 +32,7 @@ class RecordSampler:
     Memory is one range of each partition, decoded.
     """
 
-    def __init__(self, source: LogSource, schema: pa.Schema, settings: EventTimeSettings) -> None:
+    def __init__(self, source: Source[LogSplit, Any], schema: pa.Schema, settings: EventTimeSettings) -> None:
         settings.check(schema)
         self._source, self._schema = source, schema
         self._settings = settings
