@@ -145,16 +145,17 @@ def test_writing_exactly_once(request, other, client, tmp_path):
 def lacking(monkeypatch, kafka):
     """``lacking("Fetch")``: the broker does not take such requests."""
     from penstock_kafka.client.broker import _coordinators
-    from penstock_kafka.sink._sink import _asked_brokers
+    from penstock_kafka.sink._sink import _asked_brokers, _checked_brokers
 
     hidden, takes = set(), KafkaPython.takes
-    for cache in (_asked_brokers, _coordinators._kept):
+    caches = (_asked_brokers, _checked_brokers, _coordinators._kept)
+    for cache in caches:
         cache.clear()
     monkeypatch.setattr(
         KafkaPython, "takes", lambda self, request, low: request.name not in hidden and takes(self, request, low)
     )
     yield lambda *names: hidden.update(f"{name}Request" for name in names)
-    for cache in (_asked_brokers, _coordinators._kept):
+    for cache in caches:
         cache.clear()
 
 
@@ -172,6 +173,37 @@ def test_writing_exactly_once_to_brokers_that_can_not_is_refused_at_the_start(ka
     ) as refused:
         sink_query(kafka, tmp_path, topic="out", delivery="exactly-once")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("delivery", ["none", "at-least-once", "exactly-once"])
+def test_writing_to_brokers_that_can_not_is_refused_at_the_start(kafka, lacking, tmp_path, delivery):
+    lacking("Produce")
+    with pytest.raises(BadConfigurationError, match=r"brokers at .* can't .*Produce 3, which.* from ") as refused:
+        sink_query(kafka, tmp_path, topic="out", delivery=delivery)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delivery": "at-least-once"}, {"delivery": "none", "kafka.acks": "all"}],
+    ids=lambda one: one["delivery"],
+)
+def test_brokers_without_producer_ids_are_refused_at_the_start(kafka, lacking, tmp_path, options):
+    lacking("InitProducerId")
+    with pytest.raises(BadConfigurationError, match=r"idempotent.*InitProducerId 0.*kafka\.enable\.idempotence=false"):
+        sink_query(kafka, tmp_path, topic="out", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delivery": "none"}, {"delivery": "at-least-once", "kafka.enable.idempotence": "false"}],
+    ids=lambda one: one["delivery"],
+)
+def test_a_producer_that_numbers_nothing_needs_no_producer_ids(kafka, lacking, tmp_path, options):
+    lacking("InitProducerId")
+    topic = kafka.create_topic()
+    sink_query(kafka, tmp_path, topic=topic, **options).run(0, [[rows("a", "b")]])
+    assert len(kafka.read(topic)) == 2
 
 
 @pytest.mark.parametrize("request_name", ["ListTransactions", "DescribeTransactions", "DescribeProducers"])
