@@ -19,7 +19,6 @@ from penstock.errors import BadConfigurationError
 from penstock.testing import Crash, Fuse, SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
-from penstock_kafka.client.broker._kafka_python import KafkaPython
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
 
 OTHERS = pytest.mark.exhaustive("a broker of each version; the newest in every other test, and one that lists nothing")
@@ -139,24 +138,6 @@ def test_writing_exactly_once(request, other, client, tmp_path):
 
 
 # --- what a broker can't do -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def lacking(monkeypatch, kafka):
-    """``lacking("Fetch")``: the broker does not take such requests."""
-    from penstock_kafka.client.broker import _coordinators
-    from penstock_kafka.sink._sink import _asked_brokers, _checked_brokers
-
-    hidden, takes = set(), KafkaPython.takes
-    caches = (_asked_brokers, _checked_brokers, _coordinators._kept)
-    for cache in caches:
-        cache.clear()
-    monkeypatch.setattr(
-        KafkaPython, "takes", lambda self, request, low: request.name not in hidden and takes(self, request, low)
-    )
-    yield lambda *names: hidden.update(f"{name}Request" for name in names)
-    for cache in caches:
-        cache.clear()
 
 
 def test_reading_from_brokers_that_can_not_is_refused_at_the_start(kafka, lacking):
