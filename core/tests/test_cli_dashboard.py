@@ -112,13 +112,19 @@ class Tags(HTMLParser):
         self.texts.append(data)
 
 
+def left_open(checkpoint, decisions=0, pieces=1):
+    return {"checkpoint": checkpoint, "decisions": decisions, "pieces": pieces, "command": "rm -rf /"}
+
+
 def page_full_of(text):
     """A page on which every text, of the lines and around them, is ``text``."""
     one = {"time": "2026-01-31T12:00:00Z", "batch": 1, "rows": 1, "rows_per_second": 1, "batch_ms": 1, "commits": 1}
     times = {text: "2026-01-31T12:00:00Z", f"{text}2": "2026-01-31T12:00:00Z"}
     one |= {"lag": {text: 1, f"{text}-0": 2, f"{text}-1": 2}, "metrics": {text: 1, "bad_rows": 1}}
     one |= {"event_time": {"frontiers": times, "held": [text], "idle": [text]}}
-    return page(read_run([json.dumps(one), json.dumps({"state": text, "error": text})]), text)
+    return page(
+        read_run([json.dumps(one), json.dumps({"state": text, "error": text, "open": [left_open(text)]})]), text
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -127,6 +133,26 @@ def test_no_text_of_the_lines_is_more_than_text(text):
     assert made.tags == usual.tags
     assert sum(printable(text) in one for one in made.texts) >= 10
     assert printable(page_full_of(text), lines=True) == page_full_of(text)
+
+
+def test_what_the_run_has_left_open_is_on_the_page():
+    """With the command that publishes it, which is not the file's word."""
+    end = {"state": "stopped", "open": [left_open("a b"), left_open("ck/two", 1, 12), left_open("ck/three", 0, 0)]}
+    text = page(read_run([line(1), json.dumps(end)]), "x")
+    assert re.findall("<div><dt>left open</dt>(.*?)</div>", text) == [
+        "<dd>1 open piece holds committed rows that no reader sees yet: restart the query, or run: penstock finish "
+        "&#x27;a b&#x27;</dd><dd>1 decision is pending and 12 open pieces hold committed rows that no reader sees yet: "
+        "restart the query, or run: penstock finish --take-over ck/two</dd>"
+    ]
+    assert "left open" not in page(read_run([line(1), json.dumps(end), line(1)]), "x")  # the next run goes on
+    assert "left open" not in page(read_run([line(1), json.dumps({"state": "finished", "open": []})]), "x")
+
+
+@pytest.mark.parametrize("wrong", ["x", 1, {"a": 1}, [1], [None], [{}], [left_open(1)], [left_open("ck", "1")]])
+def test_a_last_line_that_leaves_something_else_open_is_refused(wrong):
+    lines = [line(1), json.dumps({"state": "stopped", "open": wrong}), line(1)]
+    with pytest.raises(BadConfigurationError, match="line 2: neither"):
+        read_run(lines)
 
 
 WHERE = ["time", "rows", "rows_per_second", "batch_ms", "lag", "metrics", "held", "frontiers"]

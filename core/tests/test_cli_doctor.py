@@ -55,6 +55,33 @@ def test_java_that_is_not_there(tmp_path):
     assert finding.remedy == "correct or unset JAVA_HOME"
 
 
+OLD_JAVA = """echo 'openjdk version "11.0.2"' >&2"""
+
+
+@pytest.mark.parametrize(
+    ("java", "said"), [(None, "correct or unset JAVA_HOME"), (OLD_JAVA, "is version 11, Spark needs 17 or newer")]
+)
+def test_a_run_says_in_one_line_that_there_is_no_java_for_spark(tmp_path, java, said):
+    (tmp_path / "pipeline.yaml").write_text("source: {format: rate}\nsink: {format: noop}\ncheckpoint: ck\n")
+    if java:
+        program(tmp_path / "jdk/bin/java", java)
+    hidden = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")
+    environment = {name: text for name, text in os.environ.items() if name not in hidden}
+    command = [sys.executable, "-c", "from penstock.cli import main; main()", "run", "pipeline.yaml"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment | {"JAVA_HOME": f"{tmp_path}/jdk"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("penstock: Spark can't start: ") and said in done.stderr
+    assert done.stderr.endswith(" [PENSTOCK-CORE-052]\n") and not (tmp_path / "ck").exists()
+
+
 def test_the_workers_python(tmp_path):
     path = {"PATH": os.environ["PATH"]}
     assert found("PYSPARK_PYTHON", path).verdict == "ok"

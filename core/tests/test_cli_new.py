@@ -87,6 +87,14 @@ def test_what_is_written_follows_the_plan(tmp_path, kind):
     assert layout.problems(tmp_path / "penstock-notes" / "src" / "penstock_notes") == []
 
 
+@pytest.mark.parametrize("kind", [*PROVEN, "pipeline"])
+def test_a_package_is_written_where_pytest_is_not_installed(tmp_path, kind):
+    without = "import sys; sys.modules['pytest'] = sys.modules['_pytest'] = None; from penstock.cli import main; main()"
+    command = [sys.executable, "-c", without, "new", kind, "notes", "--directory", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and list(tmp_path.iterdir()), done.stderr
+
+
 @pytest.mark.parametrize("name", ["My Notes", "9", "", "a--b", "../x"])
 def test_a_bad_name_is_refused(tmp_path, name):
     with pytest.raises(BadConfigurationError, match="not a name for a connector"):

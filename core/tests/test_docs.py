@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from penstock._plugins import find_connector
 from penstock.cli import app
 from penstock.connector import Capability
-from suite.pages import PAGES, ROOT, as_a_reader, blocks, in_the_session
+from suite.pages import PAGES, ROOT, as_a_reader, blocks, check_quiet, in_the_session
 
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
 #: A page of the site shows so many columns of code.
@@ -139,6 +139,7 @@ def test_the_first_commands_of_the_readme_lead_to_rows(tmp_path):
         ["bash", "-c", job], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    check_quiet(done.stderr)
     assert shown in done.stdout and done.stdout.count('{"id":') == 5, done.stdout
 
 

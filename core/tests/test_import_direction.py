@@ -31,7 +31,7 @@ ALLOWED = {
     "serialization": {"_core_range", "errors", "options"},
     "tls": {"options"},
     "token_service": set(),
-    "tokens": {"printable", "errors", "options"},
+    "tokens": {"printable", "system", "errors", "options"},
     "storage": {"system", "error_codes", "errors", "reach", "options", "per_process", "retry"},
     "source": {"printable", "system", "dead_letters", "errors", "metrics", "options", "retry", "serialization"},
     "dead_letters": {"serialization"},

@@ -381,6 +381,17 @@ def test_a_scrape_is_what_prometheus_reads(registry):
         scraped(server)
 
 
+@pytest.mark.parametrize("name", ["bad_rows", "dead_letters", "rescued_rows"])
+def test_rows_that_someone_should_look_at_are_scraped(registry, name):
+    metric, labels, amount = counted(name, 3)
+    registry.add("id-1", metric, amount, "sink", *labels)
+    server = MetricsServer(registry.samples)
+    try:
+        assert scraped(server)[f"penstock_{name}_total", frozenset({("query", "copy"), ("part", "sink")})] == 3
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", None), ("192.0.2.1", 0), ("127.0.0.1", 70_000)])
 def test_a_place_that_can_not_be_had_is_one_line(registry, host, port):
     with socket.socket() as taken:

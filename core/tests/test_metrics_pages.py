@@ -79,6 +79,14 @@ def test_every_panel_and_alert_says_what_it_is():
             assert (ROOT / path).exists(), path
 
 
+@pytest.mark.parametrize(
+    "name", ["bad.rows", "dropped.rows", "dead_letters", "rescued.rows", "lost.records", "data_losses", "odd.files"]
+)
+def test_rows_and_files_that_someone_should_look_at_raise_an_alert(name):
+    watched = set().union(*(metrics_in(rule["expr"]) for rule in RULES))
+    assert METRICS[name].prometheus_name in watched
+
+
 @pytest.mark.parametrize("name", ["lag", "rows", "bytes", "open", "committed", "aborted", "bad", "parts", "batch"])
 def test_what_an_operator_asks_for_is_on_the_board(name):
     words = {

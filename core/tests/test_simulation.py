@@ -119,6 +119,15 @@ def test_everything_that_can_happen_in_a_world_of_two_batches(target, faults):
     assert found.is_complete and found.states > 5_000
 
 
+def test_a_report_says_what_was_called():
+    both, first, second = (search(seeds, PieceTarget) for seeds in (range(20), range(10), range(10, 20)))
+    assert both.calls["publish"] > 0 and both.calls["Spark"] > 0 and all(" " not in name for name in both.calls)
+    assert first + second == both
+    schedules, calls, ended, links = str(both).splitlines()
+    assert schedules == f"20 schedules, {both.steps} steps" and f"{both.calls['publish']} publish" in calls
+    assert f"{both.ends['done']} done" in ended and f"{both.links['batch']} batch" in links
+
+
 def greenlets():
     gc.collect()
     return sum(isinstance(one, greenlet) for one in gc.get_objects())

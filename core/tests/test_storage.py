@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +22,7 @@ from penstock.storage import (
     MemoryStorage,
     S3Storage,
     Storage,
+    _local,
     open_storage,
     storage_options_of_one,
 )
@@ -43,7 +47,55 @@ def test_create_writes_once(storage, tmp_path):
         storage.read(path)
 
 
-def test_of_many_at_once_one_wins(tmp_path):
+@pytest.fixture
+def without_links(monkeypatch):
+    """A file system without hard links. Returns the names that are renamed into place instead."""
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def renamed(source, target):
+        tried.append(target)
+        return rename(source, target)
+
+    tried, rename = [], _local.rename_without_replacing
+    monkeypatch.setattr("penstock.storage._local.os.link", refused)
+    monkeypatch.setattr(_local, "rename_without_replacing", renamed)
+    return tried
+
+
+def test_create_writes_once_without_hard_links(without_links, tmp_path):
+    storage, path = LocalStorage(), f"{tmp_path}/a/b"
+    assert storage.create(path, b"1") and not storage.create(path, b"2")
+    assert storage.read(path) == b"1" and os.listdir(tmp_path / "a") == ["b"]
+    assert without_links == [path, path]  # a single step each: no look before it that could be outdated
+
+
+def test_a_second_name_is_a_copy_without_hard_links(without_links, tmp_path):
+    storage = LocalStorage()
+    storage.put(f"{tmp_path}/a", b"rows")
+    storage.add_name(f"{tmp_path}/a", f"{tmp_path}/new/b")
+    storage.put(f"{tmp_path}/a", b"others")
+    assert storage.read(f"{tmp_path}/new/b") == b"rows"
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_with_neither_links_nor_such_a_rename_is_refused(without_links, monkeypatch, tmp_path, number):
+    def fails(*_):
+        ctypes.set_errno(number)
+        return -1
+
+    libc = SimpleNamespace(renameat2=fails, renamex_np=fails)
+    monkeypatch.setattr("penstock.storage._local.ctypes.CDLL", lambda *_, **__: libc)
+    with pytest.raises(BadConfigurationError, match="neither hard links nor a rename that never replaces") as refused:
+        LocalStorage().create(f"{tmp_path}/a/b", b"1")
+    assert refused.value.error_code == "PENSTOCK-CORE-064" and os.listdir(tmp_path / "a") == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_many_at_once_one_wins(request, tmp_path, links):
+    if not links:
+        request.getfixturevalue("without_links")
     storage, won = LocalStorage(), []
     gate = threading.Barrier(8)
 

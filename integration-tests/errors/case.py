@@ -25,7 +25,8 @@ _LONGEST = 900
 class Case:
     """``do`` is the script, the command's arguments, or the pipeline file. ``{tmp}`` is a directory of the case's own,
     ``{kafka}`` and the like are addresses of servers. ``says`` are patterns, all of which the last two lines match:
-    what is wrong, where, and what to do. ``hidden`` must not be printed anywhere.
+    what is wrong, where, and what to do. ``hidden`` must not be printed anywhere. ``code`` is ``None`` for a command
+    line that typer refuses: it says how the command is called, and there is no page to look up.
     """
 
     name: str
@@ -37,7 +38,6 @@ class Case:
     hidden: Sequence[str] = ()
     files: dict[str, str | bytes] = field(default_factory=dict)
     prepare: str = ""
-    needs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

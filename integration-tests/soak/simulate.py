@@ -40,19 +40,11 @@ def main() -> int:
             pieces = {pool.submit(piece, name, seed): name for name in TARGETS for seed in seeds}
             first = seeds[-1] + _PIECE
             for done, name in pieces.items():
-                add(covered[name], done.result())
+                covered[name] += done.result()
             total = sum(report.schedules for report in covered.values())
             print(f"\r{total:,} schedules", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return say(covered)
-
-
-def add(total: Report, part: Report) -> None:
-    total.schedules += part.schedules
-    total.steps += part.steps
-    total.ends += part.ends
-    total.links += part.links
-    total.failures += part.failures
 
 
 def say(covered: dict[str, Report]) -> int:

@@ -88,7 +88,14 @@ def as_a_reader(block: Block, folder: Path, variables: Mapping[str, str] | None 
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    check_quiet(done.stderr)
     _check(block, done.stdout)
+
+
+def check_quiet(printed: str) -> None:
+    """Raises AssertionError if a script that succeeded has left an error of Python, Java or what connects them."""
+    for word in ("Py4J", "Traceback", "Exception"):
+        assert word not in printed, printed[-3000:]
 
 
 def _check(block: Block, printed: str) -> None:

@@ -9,7 +9,9 @@ import pytest
 from penstock.dev import LocalServer, open_server
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import _admin, _coordinators, _pool
+from penstock_kafka.client.broker._kafka_python import KafkaPython
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+from penstock_kafka.sink import _sink
 from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
 from penstock_kafka.transactions import _producers
@@ -113,6 +115,21 @@ def groupless(request, tmp_path_factory):
 def new_broker(tmp_path):
     """``with new_broker(properties) as server``: one that has not been used before, and is not made ready."""
     return lambda properties=None: LocalServer(NewBroker(properties, quick_start=True), tmp_path / "kafka")
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """``lacking("Fetch")``: brokers do not take such requests."""
+    hidden, takes = set(), KafkaPython.takes
+    caches = (_sink._asked_brokers, _sink._checked_brokers, _coordinators._kept)
+    for cache in caches:
+        cache.clear()
+    monkeypatch.setattr(
+        KafkaPython, "takes", lambda self, request, low: request.name not in hidden and takes(self, request, low)
+    )
+    yield lambda *names: hidden.update(f"{name}Request" for name in names)
+    for cache in caches:
+        cache.clear()
 
 
 @pytest.fixture

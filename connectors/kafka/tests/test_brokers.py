@@ -19,7 +19,6 @@ from penstock.errors import BadConfigurationError
 from penstock.testing import Crash, Fuse, SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
-from penstock_kafka.client.broker._kafka_python import KafkaPython
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
 
 OTHERS = pytest.mark.exhaustive("a broker of each version; the newest in every other test, and one that lists nothing")
@@ -141,23 +140,6 @@ def test_writing_exactly_once(request, other, client, tmp_path):
 # --- what a broker can't do -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def lacking(monkeypatch, kafka):
-    """``lacking("Fetch")``: the broker does not take such requests."""
-    from penstock_kafka.client.broker import _coordinators
-    from penstock_kafka.sink._sink import _asked_brokers
-
-    hidden, takes = set(), KafkaPython.takes
-    for cache in (_asked_brokers, _coordinators._kept):
-        cache.clear()
-    monkeypatch.setattr(
-        KafkaPython, "takes", lambda self, request, low: request.name not in hidden and takes(self, request, low)
-    )
-    yield lambda *names: hidden.update(f"{name}Request" for name in names)
-    for cache in (_asked_brokers, _coordinators._kept):
-        cache.clear()
-
-
 def test_reading_from_brokers_that_can_not_is_refused_at_the_start(kafka, lacking):
     lacking("Fetch")
     topic = kafka.create_topic()
@@ -172,6 +154,37 @@ def test_writing_exactly_once_to_brokers_that_can_not_is_refused_at_the_start(ka
     ) as refused:
         sink_query(kafka, tmp_path, topic="out", delivery="exactly-once")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("delivery", ["none", "at-least-once", "exactly-once"])
+def test_writing_to_brokers_that_can_not_is_refused_at_the_start(kafka, lacking, tmp_path, delivery):
+    lacking("Produce")
+    with pytest.raises(BadConfigurationError, match=r"brokers at .* can't .*Produce 3, which.* from ") as refused:
+        sink_query(kafka, tmp_path, topic="out", delivery=delivery)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delivery": "at-least-once"}, {"delivery": "none", "kafka.acks": "all"}],
+    ids=lambda one: one["delivery"],
+)
+def test_brokers_without_producer_ids_are_refused_at_the_start(kafka, lacking, tmp_path, options):
+    lacking("InitProducerId")
+    with pytest.raises(BadConfigurationError, match=r"idempotent.*InitProducerId 0.*kafka\.enable\.idempotence=false"):
+        sink_query(kafka, tmp_path, topic="out", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delivery": "none"}, {"delivery": "at-least-once", "kafka.enable.idempotence": "false"}],
+    ids=lambda one: one["delivery"],
+)
+def test_a_producer_that_numbers_nothing_needs_no_producer_ids(kafka, lacking, tmp_path, options):
+    lacking("InitProducerId")
+    topic = kafka.create_topic()
+    sink_query(kafka, tmp_path, topic=topic, **options).run(0, [[rows("a", "b")]])
+    assert len(kafka.read(topic)) == 2
 
 
 @pytest.mark.parametrize("request_name", ["ListTransactions", "DescribeTransactions", "DescribeProducers"])

@@ -14,6 +14,8 @@ import pytest
 
 from identity import IdentityProvider, stand_in
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.system import System
+from penstock.system import use as use_system
 from penstock.tokens import Token, TokenProvider, TokenSource
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.login import token_source
@@ -162,20 +164,41 @@ def test_a_token_is_kept_until_it_is_about_to_end():
     assert [made.current().value for _ in range(3)] == ["a", "a", "a"]
 
 
-def test_a_token_is_renewed_before_it_ends():
-    made = TokenSource(Scripted(lasting("a", 0.5), lasting("b", 300)), "it")
-    assert made.current().value == "a"
-    time.sleep(0.42)
-    assert made.current().value == "b"
+class Clock(System):
+    """Stands still unless a test moves it."""
+
+    def __init__(self):
+        self.began_us, self.ahead_s = super().now_us(), 0.0
+
+    def monotonic(self):
+        return self.ahead_s
+
+    def now_us(self):
+        return self.began_us + int(self.ahead_s * 1e6)
 
 
-def test_a_renewal_that_fails_leaves_a_good_token():
-    made = TokenSource(Scripted(lasting("a", 0.5), TimeoutError("away"), lasting("b", 300)), "it")
-    made.current()
-    time.sleep(0.42)
-    assert made.current().value == "a"
-    time.sleep(1.1)
-    assert made.current().value == "b"
+@pytest.fixture
+def clock():
+    made = Clock()
+    use_system(made)
+    yield made
+    use_system(None)
+
+
+def test_a_token_is_renewed_before_it_ends(clock):
+    made = TokenSource(Scripted(lasting("a", 1_000), lasting("b", 3_000)), "it")
+    seen = []
+    for clock.ahead_s in (0, 700, 850):
+        seen.append(made.current().value)
+    assert seen == ["a", "a", "b"]
+
+
+def test_a_renewal_that_fails_leaves_a_good_token(clock):
+    script = Scripted(lasting("a", 1_000), TimeoutError("away"), TimeoutError("away"), lasting("b", 3_000))
+    made, seen = TokenSource(script, "it"), []
+    for clock.ahead_s in (0, 850, 850.9, 851.1, 852.2):
+        seen.append(made.current().value)
+    assert seen == ["a", "a", "a", "a", "b"] and not script.answers
 
 
 @pytest.mark.parametrize(

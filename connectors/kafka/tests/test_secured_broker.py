@@ -344,6 +344,19 @@ def test_each_use_with_exactly_the_rights_that_are_listed(secured, client, tmp_p
     use.do(name)
 
 
+@only_native_by_default
+def test_the_rights_of_exactly_once_suffice_where_transactions_are_not_listed(secured, client, tmp_path, lacking):
+    """What a crash has left open is then found by the groups of its proofs, which Read on groups lists."""
+    lacking("ListTransactions")
+    use = Use(secured, tmp_path, client)
+    use.allow(RIGHTS["writing exactly once"])
+    query = sink_query(use.settings, tmp_path / "ck", topic=use.topic, delivery="exactly-once", client=client)
+    query.tasks(0, [[rows("lost")]])
+    query.restart()
+    query.run_all([[[rows("a")]], [[rows("b")]]])
+    assert [record.value for record in secured.kafka.read(use.topic)] == [b"a", b"b"]
+
+
 @pytest.mark.exhaustive("each right taken away; the test before is the witness that they suffice")
 @pytest.mark.parametrize("name", RIGHTS)
 def test_none_of_these_rights_is_listed_in_vain(secured, tmp_path, name):

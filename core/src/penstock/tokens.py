@@ -14,7 +14,6 @@ A login of your own is a class that implements :class:`TokenProvider`::
 from __future__ import annotations
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.options import load_object
 from penstock.printable import get_logger
+from penstock.system import system
 
 __all__ = ["Token", "TokenProvider", "TokenSource", "load_token_provider"]
 
@@ -86,7 +86,7 @@ class TokenSource:
         provider raises: RetriableError for what may pass, BadConfigurationError for everything else.
         """
         with self._lock:
-            now = time.monotonic()
+            now = system().monotonic()
             if self._token is None or now >= self._renew_at:
                 try:
                     self._renew(now)
@@ -100,7 +100,7 @@ class TokenSource:
 
     def _renew(self, now: float) -> None:
         token = self._asked()
-        lasts_s = token.expires_at - time.time()
+        lasts_s = token.expires_at - system().now_us() / 1e6
         self._token, self._renew_at, self._ends_at = token, now + lasts_s * _USED_PART, now + lasts_s
 
     def _asked(self) -> Token:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.checkpoint import LeftOpen
 from penstock.cli._charts import DARK, LIGHT, as_figure, as_html
 from penstock.cli._draw import human_count, human_duration, plural
 from penstock.cli._progress import BatchProgress, batch_progress, noticeable
@@ -33,12 +34,14 @@ _LONGEST_LAST = 86_400 * 365
 class Run:
     """The batches of the last run in a file of progress lines, and how it ended (``state`` is empty while it runs).
 
-    ``name`` is the pipeline's or the query's, if the lines have one; ``earlier`` counts runs before it in the file.
+    ``left_open`` says what its queries have left open. ``name`` is the pipeline's or the query's, if the lines have
+    one; ``earlier`` counts runs before it in the file.
     """
 
     batches: list[BatchProgress] = field(default_factory=list)
     state: str = ""
     error: str = ""
+    left_open: list[str] = field(default_factory=list)
     name: str = ""
     earlier: int = 0
 
@@ -68,11 +71,12 @@ def read_run(lines: Iterable[str], name: str = "the file") -> Run:
 def _add(run: Run, value: Mapping[str, Any]) -> None:
     if "state" in value:
         run.state, run.error = _text(value["state"]), _text(value.get("error", ""))
+        run.left_open = [left for one in value.get("open") or () if (left := _left_open(one))]
         run.name = _text(value.get("pipeline", run.name))
         return
     if run.state:
         run.earlier += 1
-        run.state, run.error, run.batches = "", "", []
+        run.state, run.error, run.left_open, run.batches = "", "", [], []
     if "batchId" in value:
         if value["numInputRows"] or not run.batches:  # Spark repeats the last batch while nothing comes
             run.name = _text(value.get("name") or run.name)
@@ -87,8 +91,7 @@ def _checked(batch: BatchProgress) -> BatchProgress:
     """Raises ValueError, TypeError or AttributeError for values that can't be drawn: the file may be anyone's."""
     numbers = (batch.batch, batch.rows, batch.rows_per_second, batch.batch_ms, batch.commits)
     for number in (*numbers, *batch.lag.values(), *batch.metrics.values(), *batch.pending.values()):
-        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= _LARGEST:
-            raise ValueError(f"{number!r} is no number")
+        _number(number)
     _text(batch.query)
     _text(batch.pipeline)
     for time_text in (batch.time, *(batch.event_time.get("frontiers") or {}).values()):
@@ -97,6 +100,18 @@ def _checked(batch: BatchProgress) -> BatchProgress:
         for name in batch.event_time.get(word) or ():
             _text(name)
     return batch
+
+
+def _left_open(value: Mapping[str, Any]) -> str:
+    """Says what a query has left open. Its command is made here: a reader runs it, and the file may be anyone's."""
+    checkpoint, decisions, pieces = _text(value["checkpoint"]), _number(value["decisions"]), _number(value["pieces"])
+    return str(LeftOpen(checkpoint, int(decisions), int(pieces)))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+        raise ValueError(f"{value!r} is no number")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -195,6 +210,9 @@ def _tiles(run: Run) -> str:
     if run.error:
         tiles["error"] = run.error
     shown = "".join(f"<div><dt>{as_html(name)}</dt><dd>{as_html(text)}</dd></div>" for name, text in tiles.items())
+    if run.left_open:
+        left = "".join(f"<dd>{as_html(text)}</dd>" for text in run.left_open)
+        shown += f"<div><dt>left open</dt>{left}</div>"
     return f'<dl class="{as_html(run.state or "running")}">{shown}</dl>'
 
 

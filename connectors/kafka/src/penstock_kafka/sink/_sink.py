@@ -86,6 +86,13 @@ class _Delivery:
         return self._sender == other._sender
 
     @property
+    def is_idempotent(self) -> bool:
+        """Whether producers number their records: by default, if all in-sync replicas are to acknowledge them."""
+        given = self.options.producer.librdkafka()
+        acks = given.get("acks", "1" if self.options.delivery == "none" else "all").lower()
+        return given.get("enable.idempotence", "true" if acks in ("all", "-1") else "false").lower() == "true"
+
+    @property
     def _sender(self) -> tuple[Any, ...]:
         one = self.options
         return one.producer, one.admin, one.client, one.transactional_id_prefix, self.producer_config(0)
@@ -100,6 +107,11 @@ class KafkaAtLeastOnceSink(Sink):
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows can't become records."""
         self.delivery.check_schema(schema)
+
+    def start(self, context: SinkContext) -> KafkaAtLeastOnceSink:
+        """Asks the brokers whether they take such records, once in a process."""
+        _checked_brokers.get(_CanTheyWrite(self.delivery.options.admin, self.delivery.is_idempotent))
+        return self
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         """Makes the writer of a task, on a producer that the process keeps."""
@@ -205,6 +217,24 @@ def coordinators_of(settings: ClientSettings) -> Coordinators:
     from penstock_kafka.client.broker import coordinators
 
     return coordinators(settings.settings)
+
+
+@dataclass(frozen=True)
+class _CanTheyWrite:
+    """A question to brokers: do they take records, of an idempotent producer if it is one?"""
+
+    settings: ClientSettings
+    idempotent: bool
+
+
+def _check_brokers(question: _CanTheyWrite) -> _CanTheyWrite:
+    from penstock_kafka.client.broker import WRITING, WRITING_IDEMPOTENTLY, kafka_admin
+
+    kafka_admin(question.settings.librdkafka()).require(WRITING_IDEMPOTENTLY if question.idempotent else WRITING)
+    return question
+
+
+_checked_brokers = PerProcess(_check_brokers)
 
 
 def _prepare_brokers(question: _Question) -> _Brokers:

@@ -112,7 +112,9 @@ class Scheduler:
         self.processes: list[Process] = []
         self.events: list[Event] = []
         self.in_flight: list[tuple[str, str, int, Callable[[], Any]]] = []
+        #: How calls have ended; and what was called, by the first word of its label.
         self.counts: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.clock_us = _START_US
         self.tick_us = 1000
         self.after_step: Callable[[], None] = lambda: None
@@ -335,6 +337,7 @@ class Scheduler:
         process.call = None
         how = self._how(call)
         self.counts[how] += 1
+        self.calls[call.label.split(maxsplit=1)[0]] += 1
         if how == "killed before":
             self._end(process, call, how)
         elif how == "killed inside":

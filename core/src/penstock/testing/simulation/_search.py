@@ -37,10 +37,13 @@ class Failure:
 
 @dataclass
 class Report:
-    """What a search has covered. ``ends`` counts how calls have ended, ``links`` the kinds of links."""
+    """What a search has covered. ``calls`` counts what was called, by the first word of its label; ``ends`` how calls
+    have ended, ``links`` the kinds of links.
+    """
 
     schedules: int = 0
     steps: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     links: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -49,14 +52,29 @@ class Report:
         """One schedule more."""
         self.schedules += 1
         self.steps += len(world.scheduler.trace)
+        self.calls.update(world.scheduler.calls)
         self.ends.update(world.scheduler.counts)
         self.links.update(link.kind.value for link in world.target.links())
 
+    def __add__(self, other: Report) -> Report:
+        """Returns what both have covered."""
+        return Report(
+            self.schedules + other.schedules,
+            self.steps + other.steps,
+            self.calls + other.calls,
+            self.ends + other.ends,
+            self.links + other.links,
+            self.failures + other.failures,
+        )
+
     def __str__(self) -> str:
         """Returns a few lines."""
-        ends = ", ".join(f"{count} {how}" for how, count in self.ends.most_common())
-        links = ", ".join(f"{count} {kind}" for kind, count in self.links.most_common())
-        return f"{self.schedules} schedules, {self.steps} steps\ncalls: {ends}\nlinks: {links}"
+        counts = {"calls": self.calls, "calls ended": self.ends, "links": self.links}
+        lines = [
+            f"{name}: {', '.join(f'{count} {kind}' for kind, count in counted.most_common())}"
+            for name, counted in counts.items()
+        ]
+        return "\n".join([f"{self.schedules} schedules, {self.steps} steps", *lines])
 
 
 def plan_of(seed: int) -> Plan:

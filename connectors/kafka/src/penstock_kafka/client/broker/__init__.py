@@ -22,6 +22,8 @@ from penstock_kafka.client.broker._features import (
     LISTING_TRANSACTIONS,
     READING,
     TRANSACTIONS,
+    WRITING,
+    WRITING_IDEMPOTENTLY,
     Feature,
 )
 from penstock_kafka.client.broker._kafka_python import find_coordinators
@@ -47,6 +49,8 @@ __all__ = [
     "READING",
     "SILENT_S",
     "TRANSACTIONS",
+    "WRITING",
+    "WRITING_IDEMPOTENTLY",
     "WRITTEN",
     "YES_OR_NO",
     "BrokerConnection",

@@ -22,6 +22,7 @@ from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 
@@ -29,7 +30,17 @@ from penstock_kafka.client._errors import LACKING, Problem
 from penstock_kafka.client.broker._errors import ProblemError
 from penstock_kafka.client.broker._kafka_python import KafkaPython
 
-__all__ = ["COMMITTING_OFFSETS", "LISTING_TRANSACTIONS", "READING", "TRANSACTIONS", "Feature", "has", "require"]
+__all__ = [
+    "COMMITTING_OFFSETS",
+    "LISTING_TRANSACTIONS",
+    "READING",
+    "TRANSACTIONS",
+    "WRITING",
+    "WRITING_IDEMPOTENTLY",
+    "Feature",
+    "has",
+    "require",
+]
 
 
 @dataclass(frozen=True)
@@ -59,11 +70,21 @@ COMMITTING_OFFSETS = Feature(
     "0.10.2",
     "Leave out commitGroupOffsets and group-offsets",
 )
+_PRODUCING = ((MetadataRequest, 4), (ProduceRequest, 3))
+#: Writing records by a producer that numbers nothing: a record that is sent again may be there twice.
+WRITING = Feature("take records with headers", _PRODUCING, "0.11", "Use newer brokers")
+#: Writing records by an idempotent producer.
+WRITING_IDEMPOTENTLY = Feature(
+    "take records of an idempotent producer",
+    (*_PRODUCING, (InitProducerIdRequest, 0)),
+    "0.11",
+    "Set kafka.enable.idempotence=false, so that records that are sent again may be there twice, or use newer brokers",
+)
 #: The stable offsets of a group, version 7, and the list of groups stand in for what LISTING_TRANSACTIONS has.
 TRANSACTIONS = Feature(
     "write exactly once",
     (
-        (MetadataRequest, 4),
+        *_PRODUCING,
         (FindCoordinatorRequest, 1),
         (InitProducerIdRequest, 0),
         (AddPartitionsToTxnRequest, 0),
