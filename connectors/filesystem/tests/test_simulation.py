@@ -40,11 +40,6 @@ def test_requests_that_the_client_sends_twice(target, schedules):
     check_schedules(target, schedules, "sent twice")
 
 
-def test_batches_after_restored_offsets_are_forgotten():
-    """The seed of the schedule that found this: Spark's log had been changed, and two batches were left out since."""
-    check_seed(DiskTarget, 100347, in_batch=True)
-
-
 def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():
     """The seed of the schedule that found this: the marker had gone before the last upload was looked for."""
     check_seed(S3Target, 425024360865)

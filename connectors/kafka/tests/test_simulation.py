@@ -32,6 +32,11 @@ def test_schedules_by_chance_of_a_batch_function(schedules, target):
     check_schedules(target, schedules, "killed after", in_batch=True)
 
 
+def test_batches_after_restored_offsets_are_forgotten():
+    """The seed of a schedule that fails if Spark's log keeps what it has committed since it was changed."""
+    check_seed(UnlistedKafkaTarget, 102669, in_batch=True)
+
+
 def test_a_batch_is_published_by_one_driver_or_given_up_by_another():
     """The seed of the schedule that found this: one had slept until the transactions were nearly too old."""
     check_seed(KafkaTarget, 353342449915)
