@@ -29,7 +29,6 @@ from penstock.storage import LocalStorage
 from penstock.testing._samples.source import LinesConnector
 from penstock.testing._spark_engine import SparkSourceQuery
 from penstock.testing._spark_source import data_source
-from suite.option_cases import SCHEMA, cases
 
 GOLDEN = Path(__file__).parent / "golden"
 A0 = LogPartition("a", 0)
@@ -506,6 +505,9 @@ KEYCLOAK = {"auth-server-url": "https://k:1", "realm": "r", "resource": "c", "cr
 
 @pytest.mark.parametrize(("key", "name", "text"), FORMER_NAMES + FORMER_CHOICES)
 def test_a_checkpoint_of_a_release_that_called_it_otherwise_opens(key, name, text, tmp_path):
+    # Spark's workers import this module for a connector of it, and do not find the suite.
+    from suite.option_cases import SCHEMA, cases
+
     connector, _, _ = key.split()
     option, sides = ALL[key], cases(f"{connector} sink")
     if option.name == "keycloakFile":

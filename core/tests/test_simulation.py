@@ -166,7 +166,7 @@ BROKEN = {
         lambda self, link: self.storage.create(self._path(link.number), link.to_bytes()) or True,
     ),
     "done is noted before it is true": (Publishing, "carry_out", done_before_it_is_published),
-    "garbage is what is still needed": (TwoPhaseCommit, "_claim", lambda self, head: head),
+    "garbage is what is still needed": (TwoPhaseCommit, "_claim", lambda self, head, **_: head),
 }
 
 

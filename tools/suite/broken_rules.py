@@ -60,8 +60,8 @@ RULES = [
     Rule(
         "a run claims the log before it touches what others have left",
         _TWO_PHASE,
-        "        head = self._claim(head)\n        head = self._carry_out_pending(head)\n",
-        "        self._memory.run = head.link.run\n        head = self._carry_out_pending(head)\n",
+        "        head = self._claim(head, keeps_generation=in_turn)\n",
+        "        self._memory.run = head.link.run\n",
         seed=9,
     ),
     Rule(
@@ -233,7 +233,7 @@ RULES = [
     Rule(
         "a new run uses ids of its own generation",
         _TWO_PHASE,
-        "            if head.link.kind is not LinkKind.CLOSE:\n"
+        "            if head.link.kind is not LinkKind.CLOSE and not keeps_generation:\n"
         "                link = replace(link, generation=link.number)",
         "            if head.link.generation < 0:\n                link = replace(link, generation=link.number)",
         "Kafka",

@@ -87,7 +87,7 @@ def sink_query(
     connector: Connector,
     options: Mapping[str, str],
     schema: pa.Schema,
-    checkpoint: Path,
+    checkpoint: Path | str,
     store: Storage | None = None,
 ) -> SinkQuery:
     """A query that writes with a connector, and is as patient as its options say. ``store`` has the checkpoint."""
@@ -95,7 +95,7 @@ def sink_query(
     values = connector.sink_options.parse(options, owner="sink")
     sink = connector.create_sink(values, schema)
     retry = RetryPolicy.from_values(values)
-    return SinkQuery(sink, schema, checkpoint, retry=retry, store=store or LocalStorage())
+    return SinkQuery(sink, schema, Path(checkpoint), retry=retry, store=store or LocalStorage())
 
 
 def source_query(connector: Connector, options: Mapping[str, str], schema: pa.Schema | None = None) -> SourceQuery:

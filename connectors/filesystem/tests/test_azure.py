@@ -2,193 +2,60 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import random
-import uuid
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from penstock.errors import PenstockError
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
-from penstock_filesystem import FileSystemConnector
 from suite.azure import ACCOUNT
-from suite.bad_network import BadNetwork
-from suite.over_network import sink_query as query_of
+from suite.object_store import (
+    ObjectStore,
+    SinkOnStore,
+    SourceOnStore,
+    check_replaced_driver,
+    check_spark,
+    crash_at_steps,
+)
 
-SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
-GOLDEN = Path(__file__).parent / "golden"
 AS_ON_A_DISK = pytest.mark.exhaustive("the kit on another storage; test_sink_azure.py has that storage")
 
 
 @pytest.fixture
-def network(azure_server):
-    """Between the connector and the server."""
-    with BadNetwork(azure_server.endpoint.split("/")[2]) as network:
-        yield network
-
-
-@pytest.fixture
-def options(azure_server, network):
-    """As users give them, through the network."""
-    return {**azure_server.options(), "azure.endpoint": f"http://{network.address}/{ACCOUNT}"}
-
-
-@contextlib.contextmanager
-def away(network):
-    """No connection to the server holds, and none is made."""
-    target, network.target = network.target, "127.0.0.1:1"
-    network.reset()
-    try:
-        yield
-    finally:
-        network.target = target
-
-
-def files_of(storage, folder, *, hidden=False):
-    return [path for path in storage.list_tree(folder) if ("/." in path.removeprefix(folder)) == hidden]
+def store(azure_server):
+    server = azure_server
+    return ObjectStore(
+        server.endpoint.split("/")[2],
+        server.options(),
+        server.storage(),
+        server.new_container,
+        server.url,
+        lambda address: {"azure.endpoint": f"http://{address}/{ACCOUNT}"},
+    )
 
 
 @AS_ON_A_DISK
 @pytest.mark.timeout(1000)
-class TestSink(SinkSuite):
-    connector = FileSystemConnector
-    many, most_memory_bytes = 200_000, 160 << 20
-
-    @pytest.fixture
-    def new_target(self, azure_server, network, options):
-        storage = azure_server.storage()
-
-        def new():
-            container = azure_server.new_container()
-            folder = f"{container}/out"
-
-            def tables():
-                return [pq.read_table(io.BytesIO(storage.read(path)), partitioning=None) for path in files()]
-
-            def files(*, hidden=False):
-                return files_of(storage, folder, hidden=hidden)
-
-            return SinkTarget(
-                {"path": f"{azure_server.url(container)}/out", "format": "parquet", **options},
-                read=lambda: [row for table in tables() for row in table.to_pylist()],
-                hidden=lambda: files(hidden=True),
-                lose=lambda: storage.delete(files(hidden=True)),
-                unreachable=lambda: away(network),
-                read_table=lambda schema: pa.concat_tables([table.select(schema.names) for table in tables()]),
-                take=lambda: storage.delete(files()),
-            )
-
-        return new
+class TestSink(SinkOnStore):
+    pass
 
 
 @AS_ON_A_DISK
-class TestSource(SourceSuite):
-    connector = FileSystemConnector
-    golden = GOLDEN
-    limit = ("maxFilesPerTrigger", "4", 4)
-
-    @pytest.fixture
-    def origin(self, azure_server, network, options):
-        storage, container = azure_server.storage(), azure_server.new_container()
-
-        def put_table(table):
-            data = io.BytesIO()
-            pq.write_table(table, data)
-            storage.put(f"{container}/in/{uuid.uuid4().hex}.parquet", data.getvalue())
-
-        storage.put(f"{container}/in/_there", b"")
-        where = {"path": f"{azure_server.url(container)}/in", "format": "parquet", "discoveryInterval": "20ms"}
-        return SourceOrigin(
-            {**where, **options},
-            lambda ids: put_table(pa.table({"id": pa.array(ids, pa.int64())})),
-            put_table,
-            unreachable=lambda: away(network),
-        )
-
-
-def batch(ids):
-    return pa.record_batch([list(ids), [f"{i:040d}" for i in ids]], schema=SCHEMA)
-
-
-BATCHES = [[[batch(range(n * 100 + w * 50, n * 100 + w * 50 + 50))] for w in range(2)] for n in range(3)]
-
-
-@pytest.fixture
-def new_query(azure_server):
-    """Makes a query whose files and checkpoint are in a container."""
-
-    def new(container):
-        options = {
-            **{"path": f"{azure_server.url(container)}/out", "format": "json", **azure_server.options()},
-            **{"bucketAssigner": "basePath", "maxPartSize": "3kb"},
-        }
-        return query_of(FileSystemConnector(), options, SCHEMA, f"{container}/checkpoint", azure_server.storage())
-
-    return new
-
-
-def check(storage, container):
-    lines = [line for path in files_of(storage, f"{container}/out") for line in storage.read(path).splitlines()]
-    assert Counter(json.loads(line)["id"] for line in lines) == Counter(range(300))
-    assert files_of(storage, f"{container}/out", hidden=True) == []
-
-
-def crash_at(step, new_query, server):
-    """Returns whether there is such a step."""
-    container = server.new_container()
-    query = new_query(container)
-    with query.crashing_at(step) as fuse:
-        query.run_all(BATCHES)
-    query.restart()
-    query.run_all(BATCHES)
-    check(server.storage(), container)
-    return len(fuse.steps) > step
+class TestSource(SourceOnStore):
+    golden = Path(__file__).parent / "golden"
 
 
 @pytest.mark.budget(60)
-def test_a_crash_at_every_tenth_step(azure_server, new_query):
-    """Of batches that publish, carry a part on, and finish one. Each run takes others; the local disk has them all."""
-    step = random.randrange(10)
-    print(f"from step {step} on")
-    while crash_at(step, new_query, azure_server):
-        step += 10
-    assert step > 60
+def test_a_crash_at_every_tenth_step(store):
+    """Each run takes others; the local disk has them all."""
+    first = random.randrange(10)
+    print(f"from step {first} on")
+    assert crash_at_steps(store, first, 10) > 60
 
 
-def test_a_driver_that_was_replaced_is_refused(azure_server, new_query):
-    container = azure_server.new_container()
-    sleeper = new_query(container)
-    sleeper.run(0, BATCHES[0])
-    results = sleeper.tasks(1, BATCHES[1])
-    replace(sleeper, done={0}).run_all(BATCHES)
-    with pytest.raises(PenstockError, match="another run has carried this checkpoint on"):
-        sleeper.commit(1, results)
-    check(azure_server.storage(), container)
+def test_a_driver_that_was_replaced_is_refused(store):
+    check_replaced_driver(store)
 
 
 @pytest.mark.spark
-def test_reading_and_writing_in_spark(azure_server, spark, tmp_path):
-    """A stream twice, and a batch; Spark's part of the checkpoint is on the local disk."""
-    container = azure_server.new_container()
-    url, storage, options = azure_server.url(container), azure_server.storage(), azure_server.options()
-    for first in (0, 500):
-        data = io.BytesIO()
-        ids = list(range(first, first + 500))
-        pq.write_table(pa.table({"id": ids, "day": [f"day {i % 3}" for i in ids]}), data)
-        storage.put(f"{container}/in/{first}.parquet", data.getvalue())
-        stream = spark.readStream.format("penstock.filesystem").options(path=f"{url}/in", format="parquet", **options)
-        writer = stream.schema("id long, day string").load().writeStream.format("penstock.filesystem")
-        writer = writer.options(path=f"{url}/out", format="parquet", partitionColumns="day", **options)
-        writer = writer.options(delivery="exactly-once", checkpointLocation=str(tmp_path / "ck"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-    ours = spark.read.format("penstock.filesystem").options(path=f"{url}/out", format="parquet", **options).load()
-    expected = Counter((i, f"day {i % 3}") for i in range(1000))
-    assert Counter((row.id, row.day) for row in ours.collect()) == expected
-    assert files_of(storage, f"{container}/out", hidden=True) == []
+def test_reading_and_writing_in_spark(store, spark, tmp_path):
+    check_spark(store, spark, str(tmp_path / "ck"))

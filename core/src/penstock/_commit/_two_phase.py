@@ -265,7 +265,8 @@ class TwoPhaseCommit:
         """
         self._check_target(head)  # first: what finishes the rows for another target needs the sink as it was stored
         self._before_claim()
-        head = self._claim(head, keeps_generation=batch is not None and self._is_taken_over_in_turn(head, batch))
+        in_turn = batch is not None and self._is_taken_over_in_turn(head, batch)
+        head = self._claim(head, keeps_generation=in_turn)
         head = self._carry_out_pending(head)
         retry = self._context.retry
         retry.call(lambda: self._check_states(head.link), "looking for carried rows")
