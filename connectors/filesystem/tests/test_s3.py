@@ -53,7 +53,7 @@ def store(s3_server):
 @AS_ON_A_DISK
 @pytest.mark.timeout(1000)
 class TestSink(SinkOnStore):
-    pass
+    case_seconds = 600  # the server is Python, and answers a request after the other
 
 
 @AS_ON_A_DISK
