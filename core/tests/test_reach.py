@@ -48,6 +48,14 @@ def test_a_server_that_comes_up_is_seen_at_once():
     assert seen.text == f"{address} answers 'SSH-2.0-x' and is not Cassandra"
 
 
+def test_a_server_that_speaks_first_is_known_by_its_greeting():
+    with server(greeting=b"hello\r\n") as (port, _):
+        address = f"{HERE}:{port}"
+        assert look_at_all([address], tls=False, protocol="Hello", greeting=lambda said: said[:5] == b"hello") is None
+        seen = look_at(address, tls=False, protocol="Bye", greeting=lambda said: said[:3] == b"bye")
+    assert seen is not None and seen.kind == "other"
+
+
 def test_a_server_that_is_there_is_looked_at_once_in_a_while(monkeypatch):
     with server() as (port, accepted):
         address = f"{HERE}:{port}"

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.printable import printable
@@ -46,14 +46,17 @@ class Seen:
 _kept: dict[tuple[str, bool, str], tuple[float, Seen | None]] = {}
 
 
-def look_at_all(addresses: Sequence[str], *, tls: bool, protocol: str) -> Seen | None:
+def look_at_all(
+    addresses: Sequence[str], *, tls: bool, protocol: str, greeting: Callable[[bytes], bool] | None = None
+) -> Seen | None:
     """Returns what is wrong with all of ``addresses`` (``host:port``), in one text; ``None`` if one of them seems well.
 
-    It passes if one of them may. Takes a few seconds at most for each of the first three.
+    It passes if one of them may. Takes a few seconds at most for each of the first three. ``greeting`` is as in
+    :func:`look_at`.
     """
     seen = []
     for address in addresses[:3]:
-        if (one := look_at(address, tls=tls, protocol=protocol)) is None:
+        if (one := look_at(address, tls=tls, protocol=protocol, greeting=greeting)) is None:
             return None
         seen.append(one)
     if not seen:
@@ -62,9 +65,11 @@ def look_at_all(addresses: Sequence[str], *, tls: bool, protocol: str) -> Seen |
     return Seen(first.kind, "; ".join(dict.fromkeys(one.text for one in seen)))
 
 
-def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
+def look_at(address: str, *, tls: bool, protocol: str, greeting: Callable[[bytes], bool] | None = None) -> Seen | None:
     """Returns what is wrong at ``address``, ``host:port``, for a client that speaks ``protocol`` (for the text), with
     TLS if ``tls``. ``None`` if nothing is, as far as that can be seen. Raises nothing. Any thread.
+
+    ``greeting`` recognizes the first bytes of a server of this protocol, if its servers speak before their clients.
 
     A server that is there is looked at once in five seconds at most. One that is not may come at any moment.
     """
@@ -72,13 +77,13 @@ def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
     kept = _kept.get(asked)
     if kept is not None and time.monotonic() < kept[0] + _KEPT_S:
         return kept[1]
-    seen = _look(address, tls=tls, protocol=protocol)
+    seen = _look(address, tls=tls, protocol=protocol, greeting=greeting)
     if seen is None or not seen.may_pass:
         _kept[asked] = time.monotonic(), seen
     return seen
 
 
-def _look(address: str, *, tls: bool, protocol: str) -> Seen | None:
+def _look(address: str, *, tls: bool, protocol: str, greeting: Callable[[bytes], bool] | None) -> Seen | None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -86,9 +91,10 @@ def _look(address: str, *, tls: bool, protocol: str) -> Seen | None:
             connection.settimeout(_TIMEOUT_S)
             if tls:
                 return _without_tls(address, connection, host)
-            greeting = _greeting(connection)
-        if greeting:
-            return Seen("other", f"{address} answers {_shown(greeting)} and is not {protocol}")
+            said = _said_first(connection)
+        if said:
+            is_ours = greeting is not None and greeting(said)
+            return None if is_ours else Seen("other", f"{address} answers {_shown(said)} and is not {protocol}")
         if _speaks_tls(host, int(port)):
             return Seen("tls", f"{address} speaks TLS, and the client connects without it")
         answer = _answer_to_http(host, int(port))
@@ -129,7 +135,7 @@ def _unchecked() -> ssl.SSLContext:
     return context
 
 
-def _greeting(connection: socket.socket) -> bytes:
+def _said_first(connection: socket.socket) -> bytes:
     connection.settimeout(_GREETING_S)
     try:
         return connection.recv(_SHOWN)

@@ -445,8 +445,14 @@ class Controller:
     def _seen(self) -> Seen | None:
         """Returns what is wrong at the controller's addresses. Looks once."""
         if not self._looked:
-            self._looked.append(look_at_all(self._settings.addresses, tls=self._settings.is_secure, protocol="Pravega"))
+            addresses, tls = self._settings.addresses, self._settings.is_secure
+            self._looked.append(look_at_all(addresses, tls=tls, protocol="Pravega", greeting=_is_settings_frame))
         return self._looked[0]
+
+
+def _is_settings_frame(data: bytes) -> bool:
+    """Returns whether a server that speaks HTTP/2, as gRPC does, has begun with its settings (RFC 9113, 3.4)."""
+    return data[3:9] == b"\x04\0\0\0\0\0"
 
 
 def _ranges(ranges: Any) -> dict[int, KeyRange]:
