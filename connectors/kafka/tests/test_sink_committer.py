@@ -59,6 +59,14 @@ class Query:
         )
         return KafkaCommittable(ref, batch_id, attempt, len(values), now_ms, (self.topic,), now_ms)
 
+    def end(self, prepared, *, commit):
+        """Ends a transaction. Where brokers describe none, one that is ending looks open: waits until it has ended."""
+        self.coordinators.end([prepared.ref], commit=commit)
+        deadline = time.monotonic() + 60
+        while not self.lists and self.committer.look([prepared]) == [OPEN]:
+            assert time.monotonic() < deadline, "it is still open after a minute"
+            time.sleep(0.01)
+
     def proven(self):
         return ProvenStates(self.coordinators, 600_000, [self.topic], {})
 
@@ -127,8 +135,8 @@ def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
 
 def test_every_state_that_a_driver_that_died_may_have_left(query):
     batch = [query.prepare(slot) for slot in range(3)]
-    query.coordinators.end([batch[0].ref], commit=True)
-    query.coordinators.end([batch[1].ref], commit=False)
+    query.end(batch[0], commit=True)
+    query.end(batch[1], commit=False)
     assert query.committer.look(batch) == [COMMITTED, LOST, OPEN]
     assert query.committer.publish(batch) == [COMMITTED, LOST, COMMITTED]
     assert len(query.values()) == 4
@@ -166,7 +174,7 @@ def test_one_that_is_near_its_end_is_lost_unless_another_is_committed(query, mon
 def test_the_proof_outlives_the_transactional_id(query, ended):
     """The slot has been used again, or taken by hand: its coordinator remembers nothing of the transaction."""
     prepared, is_committed = query.prepare(0), ended == "committed"
-    query.coordinators.end([prepared.ref], commit=is_committed)
+    query.end(prepared, commit=is_committed)
     for _ in range(2):
         query.coordinators.fence(prepared.ref.transactional_id)
     assert query.committer.look([prepared]) == [COMMITTED if is_committed else LOST]
@@ -211,7 +219,7 @@ def test_what_the_first_edition_left_open_is_garbage(query, monkeypatch):
 
 def test_a_proof_that_may_have_been_forgotten_is_not_taken_for_a_loss(query):
     prepared = query.prepare(0)
-    query.coordinators.end([prepared.ref], commit=False)
+    query.end(prepared, commit=False)
     with pytest.raises(FatalError, match="Look into the topic"):
         query.committer.look([replace(prepared, prepared_ms=prepared.prepared_ms - 7 * 86_400_000)])
 
