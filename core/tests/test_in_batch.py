@@ -369,20 +369,20 @@ def tried(monkeypatch):
     monkeypatch.setattr("penstock.spark._foreach_batch._attempts", {})
 
     class Writer:
-        def __init__(self, batch_id, name):
-            setattr(self, _WRITE, ("ck", name, batch_id))
+        def __init__(self, *write):
+            setattr(self, _WRITE, write)
 
         @as_attempt
         def save(self, error):
             if error is not None:
                 raise error
-            return run_of_attempt("run", *getattr(self, _WRITE))
 
-    def tried(batch_id, error=None, name="files"):
-        run = run_of_attempt("run", "ck", name, batch_id)
+    def tried(batch_id, error=None, name="files", run="run"):
+        write = run, "ck", name, batch_id
+        shown = run_of_attempt(*write)
         with contextlib.suppress(OSError):
-            Writer(batch_id, name).save(error)
-        return run
+            Writer(*write).save(error)
+        return shown
 
     return tried
 
@@ -395,6 +395,12 @@ def test_a_write_after_one_that_failed_is_its_repetition(tried):
 def test_a_write_after_one_that_returned_is_a_second_one(tried):
     """Also if it is refused, and the function catches that."""
     assert tried(0) == "run" and tried(0, OSError()) == "run" and tried(0) == "run"
+
+
+def test_a_batch_that_is_run_again_has_attempts_of_its_own(tried):
+    """Its first write had returned, and the query was started again in the same process."""
+    assert tried(5) == "run"
+    assert tried(5, OSError(), run="again") == "again" and tried(5, run="again") == "again.1"
 
 
 def test_sinks_fail_each_by_itself(tried):

@@ -44,7 +44,7 @@ _QUERY_PROPERTY, _RUN_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
 #: Over Connect the function runs in a process of its own, one for each run of the query.
 _THIS_PROCESS = uuid.uuid4().hex
 
-#: Attribute of a writer: the checkpoint, the name of the sink and the batch that it writes for.
+#: Attribute of a writer: the run (empty where it is not known), the checkpoint, the sink's name and the batch.
 _WRITE = "_penstock_write"
 
 _warned: set[str] = set()
@@ -54,8 +54,9 @@ _attempts: dict[tuple[str, str], _Attempts] = {}
 
 @dataclass
 class _Attempts:
-    """Writes of a batch to one sink: how many have failed, until one has returned."""
+    """Writes of a batch to one sink in one run: how many have failed, until one has returned."""
 
+    run: str
     batch: int
     failures: int = 0
     has_returned: bool = False
@@ -134,9 +135,10 @@ def batch_writer(df: DataFrame, batch_id: int, *, checkpoint: str, name: str) ->
     """
     writer = df.write.mode("append").option(_CHECKPOINT, checkpoint)
     writer = writer.option(_BATCH, str(int(batch_id))).option(_SINK, check_sink_name(name))
-    write = checkpoint, name, int(batch_id)
+    is_classic = hasattr(df, "_jdf")  # its writer learns the run by its format
+    write = "" if is_classic else _THIS_PROCESS, checkpoint, name, int(batch_id)
     setattr(writer, _WRITE, write)
-    return writer if hasattr(df, "_jdf") else writer.option(_RUN, run_of_attempt(_THIS_PROCESS, *write))
+    return writer if is_classic else writer.option(_RUN, run_of_attempt(*write))
 
 
 def run_of_attempt(run: str, checkpoint: str, name: str, batch_id: int) -> str:
@@ -145,14 +147,14 @@ def run_of_attempt(run: str, checkpoint: str, name: str, batch_id: int) -> str:
     The protocol refuses a second write of a batch in one run. A write whose error the function has caught may have been
     decided; the next one is then its repetition, and is skipped.
     """
-    failures = _attempts_of(checkpoint, name, batch_id).failures
+    failures = _attempts_of(run, checkpoint, name, batch_id).failures
     return f"{run}.{failures}" if run and failures else run
 
 
 @contextlib.contextmanager
-def attempting(checkpoint: str, name: str, batch_id: int) -> Iterator[None]:
+def attempting(run: str, checkpoint: str, name: str, batch_id: int) -> Iterator[None]:
     """The block writes to the sink ``name``."""
-    attempts = _attempts_of(checkpoint, name, batch_id)
+    attempts = _attempts_of(run, checkpoint, name, batch_id)
     try:
         yield
     except BaseException:
@@ -161,10 +163,10 @@ def attempting(checkpoint: str, name: str, batch_id: int) -> Iterator[None]:
     attempts.has_returned = True
 
 
-def _attempts_of(checkpoint: str, name: str, batch_id: int) -> _Attempts:
+def _attempts_of(run: str, checkpoint: str, name: str, batch_id: int) -> _Attempts:
     found = _attempts.get((checkpoint, name))
-    if found is None or found.batch != batch_id:
-        found = _attempts[checkpoint, name] = _Attempts(batch_id)
+    if found is None or (found.run, found.batch) != (run, batch_id):
+        found = _attempts[checkpoint, name] = _Attempts(run, batch_id)
     return found
 
 
@@ -204,8 +206,11 @@ def telling_the_run(format_method: Callable[..., Any]) -> Callable[..., Any]:
         if source.lower().startswith("penstock."):
             query, run = run_of(writer._spark.sparkContext)
             if query:
-                write = getattr(writer, _WRITE, None)
-                writer.option(_QUERY, query).option(_RUN, run_of_attempt(run, *write) if write else run)
+                writer.option(_QUERY, query)
+                if write := getattr(writer, _WRITE, None):
+                    write = run, *write[1:]
+                    setattr(writer, _WRITE, write)
+                writer.option(_RUN, run_of_attempt(*write) if write else run)
         return answer
 
     return wrapped

@@ -86,8 +86,8 @@ class SinkGroup:
 
         Raises as ``save()`` of :func:`penstock.batch_writer` does, at once or at the end of the block.
         """
-        with attempting(self.checkpoint, self.name, int(batch_id)):
-            driver = _GroupDriver(self, df.sparkSession, int(batch_id))
+        driver = _GroupDriver(self, df.sparkSession, int(batch_id))
+        with attempting(driver.run, self.checkpoint, self.name, int(batch_id)):
             batch = GroupBatch(self, driver.running, driver.plan())
             try:
                 yield batch
@@ -141,10 +141,10 @@ class _GroupDriver:
         home = Home.of(context, spark.conf.get("spark.hadoop.fs.defaultFS", "") or "")
         self._configured = {name: _configured(form, options, home) for name, (form, options) in group.sinks.items()}
         self._retry = max((one.retry for one in self._configured.values()), key=lambda one: one.timeout_s)
-        checkpoint, query, run = home.locate(group.checkpoint), *run_of(context)
+        checkpoint, (query, self.run) = home.locate(group.checkpoint), run_of(context)
         self._metrics = Metrics()
         self._counts_folder = counts_folder(context)
-        run = run_of_attempt(run, group.checkpoint, group.name, batch_id)
+        run = run_of_attempt(self.run, group.checkpoint, group.name, batch_id)
         self.running = RunningBatch(checkpoint, batch_id, group.name, query, run)
         options = storage_options_of_one(checkpoint, (one.options for one in self._configured.values()))
         self._storage, self._path = open_storage(checkpoint, options, self._retry)
