@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -47,9 +46,7 @@ class TestSource(SourceOnStore):
     "stride", [20, pytest.param(1, marks=pytest.mark.exhaustive("all steps; each run of the others takes some"))]
 )
 def test_a_crash_at_many_steps(store, stride):
-    first = random.randrange(stride)
-    print(f"from step {first} on")
-    assert crash_at_steps(store, first, stride) > 60
+    crash_at_steps(store, stride)
 
 
 def test_a_driver_that_was_replaced_is_refused(store):

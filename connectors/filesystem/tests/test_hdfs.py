@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import random
@@ -21,6 +20,7 @@ from penstock.storage import open_storage
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 from penstock_filesystem import FileSystemConnector
 from suite.bad_network import BadNetwork
+from suite.object_store import away, files_of
 from suite.over_network import sink_query as query_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -33,21 +33,6 @@ def network(hdfs):
     """Between the connector and the name node."""
     with BadNetwork(hdfs.name_node.address) as network:
         yield network
-
-
-@contextlib.contextmanager
-def away(network):
-    """No connection to the name node holds, and none is made."""
-    target, network.target = network.target, "127.0.0.1:1"
-    network.reset()
-    try:
-        yield
-    finally:
-        network.target = target
-
-
-def files_of(storage, folder, *, hidden=False):
-    return [path for path in storage.list_tree(folder) if ("/." in path.removeprefix(folder)) == hidden]
 
 
 def rows_of(storage, folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 from pathlib import Path
 
@@ -30,12 +29,14 @@ def store(s3_server):
         client.create_bucket(Bucket=bucket)
         return bucket
 
+    def begun(bucket):
+        return client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+
     def uploads(bucket):
-        begun = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
-        return [f"{one['Key']} {one['UploadId']}" for one in begun]
+        return [f"{one['Key']} {one['UploadId']}" for one in begun(bucket)]
 
     def abort(bucket):
-        for one in client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+        for one in begun(bucket):
             client.abort_multipart_upload(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"])
 
     return ObjectStore(
@@ -65,9 +66,7 @@ class TestSource(SourceOnStore):
     "stride", [20, pytest.param(1, marks=pytest.mark.exhaustive("all steps; each run of the others takes some"))]
 )
 def test_a_crash_at_many_steps(store, stride):
-    first = random.randrange(stride)
-    print(f"from step {first} on")
-    assert crash_at_steps(store, first, stride) > 60
+    crash_at_steps(store, stride)
 
 
 def test_a_driver_that_was_replaced_is_refused(store):
