@@ -245,8 +245,8 @@ class S3Target(FileTarget):
         request could find it, but for those that list the whole bucket. It is left to the bucket's lifecycle rule.
         """
         process = self.begun_too_late.get(upload_id)
-        fates = [(what, how) for who, what, how in self.scheduler.trace if who.partition("/")[0] == process]
-        return any(how.startswith("killed") or (what[:5], how) == ("begin", "done, and fails") for what, how in fates)
+        fates = [(what[:5], how) for who, what, how in self.scheduler.trace if who.partition("/")[0] == process]
+        return process in self.scheduler.killed or ("begin", "done, and fails") in fates
 
     def begin_upload(self, path: str, process: str) -> str:
         """Returns the id of a new upload, of the process with that name."""

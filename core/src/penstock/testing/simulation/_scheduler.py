@@ -109,6 +109,8 @@ class Scheduler:
         self.choices = choices
         self.faults = faults or Faults()
         self.trace: list[tuple[str, str, str]] = []
+        #: The names of the processes that were killed, also by a power failure.
+        self.killed: set[str] = set()
         self.processes: list[Process] = []
         self.events: list[Event] = []
         self.in_flight: list[tuple[str, str, int, Callable[[], Any]]] = []
@@ -242,6 +244,7 @@ class Scheduler:
         if not process.alive:
             return
         process.alive = False
+        self.killed.add(process.name)
         self.counts["killed"] += 1
         for one in (process, *process.threads):
             self._bury(one)
