@@ -64,12 +64,14 @@ def test_the_plugin_is_found_through_its_entry_point(environment):
 @pytest.mark.parametrize(
     ("chosen", "cases"),
     [
-        pytest.param("not spark", "not every_line and not bounded_memory", id="not spark"),
         pytest.param(
             "not spark",
             "",
-            id="not spark, all cases",
-            marks=pytest.mark.exhaustive("kills for fifteen seconds and a million rows; the other cases run without"),
+            id="not spark",
+            marks=pytest.mark.exhaustive(
+                "kills for fifteen seconds and a million rows; test_a_spark_job_with_it has the wheels, and "
+                "examples/penstock-sqlite/tests/test_conformance.py the cases"
+            ),
         ),
         pytest.param(
             "spark",

@@ -29,6 +29,10 @@ PROVEN = {
 }
 
 
+_FOLLOWED = pytest.mark.exhaustive(
+    "integration-tests/test_author_pages.py::test_a_page_can_be_followed makes one and runs its tests"
+)
+
 # What runs on Spark is run where the pages for authors are followed.
 PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not spark")
 
@@ -43,7 +47,14 @@ def new_project(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("kind", PROVEN)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("database", "connector"),
+        pytest.param("sink", marks=_FOLLOWED),
+        pytest.param("source", marks=_FOLLOWED),
+    ],
+)
 def test_a_new_package_passes_the_kit(new_project, pytester, monkeypatch, kind):
     for suite in (SinkSuite, SourceSuite):
         monkeypatch.setattr(suite, "many", 10_000)

@@ -99,8 +99,8 @@ RULES = [
     Rule(
         "a batch is known by its offsets, not by its number",
         _TWO_PHASE,
-        'if head.fingerprint in ("", batch.fingerprint):',
-        "if True:",
+        "            if head.matches(batch.fingerprint):",
+        "            if True:",
         seed=1898,
     ),
     Rule(

@@ -203,6 +203,7 @@ def test_what_does_not_fit_is_told_before_anything_is_read(kafka_source, given, 
 
 
 @pytest.mark.spark
+@pytest.mark.exhaustive("windows once more; integration-tests/test_kafka_windows.py::test_windowed_counts has them")
 def test_a_windowed_count_in_spark_loses_nothing(spark, kafka, tmp_path):
     topic = kafka.create_topic(partitions=3)
     kafka.produce(topic, as_json(skewed()))

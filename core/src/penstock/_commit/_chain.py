@@ -137,6 +137,10 @@ class Link:
     engine_run: str = ""
     metrics: dict[str, int] = field(default_factory=dict)
 
+    def matches(self, fingerprint: str) -> bool:
+        """Returns whether ``batch`` was decided with offsets of that fingerprint. A link without one matches any."""
+        return self.fingerprint in ("", fingerprint)
+
     def to_bytes(self) -> bytes:
         """Returns the stored form, JSON."""
         value = {

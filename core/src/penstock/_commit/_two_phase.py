@@ -222,7 +222,7 @@ class TwoPhaseCommit:
         if head.batch < 0 or batch.number == head.batch + 1 or (self._in_batch and batch.number > head.batch):
             return False
         if batch.number == head.batch:
-            if head.fingerprint in ("", batch.fingerprint):
+            if head.matches(batch.fingerprint):
                 return True
             raise self._other_offsets(batch.number)
         if batch.number > head.batch:
@@ -232,7 +232,7 @@ class TwoPhaseCommit:
                 "back, or start with a new checkpoint"
             )
         last = engine.find(head.batch)
-        if last is not None and head.fingerprint in ("", last.fingerprint):
+        if last is not None and head.matches(last.fingerprint):
             raise displaced(self._chain, head)  # it has gone on since this run has looked at Spark's logs
         raise FatalError(
             f"Spark runs batch {batch.number}, and batch {head.batch} is decided in {self._chain.directory}: files "
@@ -249,7 +249,7 @@ class TwoPhaseCommit:
         if batch.number <= head.batch or (batch.engine_run and batch.engine_run == head.engine_run):
             return
         last = engine.find(head.batch) if head.batch >= 0 else None
-        if last is not None and head.fingerprint not in ("", last.fingerprint):
+        if last is not None and not head.matches(last.fingerprint):
             raise self._other_offsets(head.batch)
 
     def _other_offsets(self, number: int) -> FatalError:

@@ -148,7 +148,7 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
     links = {link.batch: link for link in chain.links() if link.offsets}
     head = chain.head().link
     stored = query.spark_log.find(head.batch)
-    is_other = stored is not None and head.fingerprint not in ("", stored.fingerprint)
+    is_other = stored is not None and not head.matches(stored.fingerprint)
     if (committed := query.spark_log.last("commits")) > head.batch and not is_other:
         raise BadConfigurationError(
             f"{checkpoint}: Spark has committed batch {committed}, and the last batch decided is {head.batch}: with "

@@ -44,10 +44,12 @@ class Patience:
 
 class SourceBase(SourceCases):
     """A query, and how its rows are compared. ``limit``: the option that bounds a micro-batch, with a value, and how
-    many rows that lets through at most.
+    many rows that lets through at most. ``numbers_are_positions``: splits are ranges of the numbers, so that a gap
+    costs splits.
     """
 
     limit: ClassVar[tuple[str, str, int] | None] = None
+    numbers_are_positions: ClassVar[bool] = False
 
     @pytest.fixture
     def query(self, origin: SourceOrigin) -> Iterable[SourceQuery]:

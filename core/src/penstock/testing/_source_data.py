@@ -30,12 +30,10 @@ _LIMITS = (1, 25, 50, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
 
 class SourceDataCases(SourceBase):
     """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
-    meanwhile. ``numbers_are_positions``: splits are ranges of the numbers, so that a gap costs splits.
-    ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
+    meanwhile. ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
     """
 
     many: ClassVar[int] = 1_000_000
-    numbers_are_positions: ClassVar[bool] = False
     most_memory_bytes: ClassVar[int] = 128 << 20
     equal_rows: ClassVar[bool] = True
 

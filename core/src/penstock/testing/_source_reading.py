@@ -155,7 +155,7 @@ class SourceReadingCases(SourceBase):
         """
         if not self.ordered:
             does_not_apply("the rows of a split have no order (ordered = False)")
-        numbers = [97 * number * number for number in range(30)]
+        numbers = [(1 if self.numbers_are_positions else 97) * number * number for number in range(30)]
         origin.put(numbers)
         seen = 0
         while seen < len(numbers):
