@@ -73,11 +73,8 @@ class _Container(AzureStorage):
 
 def _list_blobs(prefix: str, *, include: Sequence[str]) -> Iterator[Any]:
     there = target()
-    names = there.ask(
-        f"list {short(prefix)}",
-        lambda: sorted(path[len("container/") :] for path in there.files if path.startswith(f"container/{prefix}")),
-    )
-    return iter([SimpleNamespace(name=name, metadata={}) for name in names])
+    paths = there.ask(f"list {short(prefix)}", lambda: there.paths_below(f"container/{prefix}"))
+    return iter([SimpleNamespace(name=path.removeprefix("container/"), metadata={}) for path in paths])
 
 
 class _Blob:

@@ -38,6 +38,7 @@ _TWO_PHASE = "penstock._commit._two_phase"
 _PUBLISHING = "penstock._commit._publishing"
 _CHAIN = "penstock._commit._chain"
 _AHEAD = "penstock.sink._write_ahead"
+_FILES = "penstock_filesystem.sink._committer"
 _KAFKA = "penstock_kafka.sink._committer"
 _PRAVEGA = "penstock_pravega.sink._committer"
 
@@ -94,7 +95,7 @@ RULES = [
         _TWO_PHASE,
         "            if not is_ours or head.link.batch >= batch_id:\n                return\n",
         "",
-        seed=267,
+        seed=981,
     ),
     Rule(
         "a batch is known by its offsets, not by its number",
@@ -102,6 +103,14 @@ RULES = [
         "            if head.matches(batch.fingerprint):",
         "            if True:",
         seed=1898,
+    ),
+    Rule(
+        "a list that misses a chunk is asked for again",
+        _FILES,
+        "return there if all(there) else self._layout.confirmed(lambda: self._look_for(states))",
+        "return there",
+        "files on a disk",
+        seed=3585,
     ),
     Rule(
         "look, then publish",
@@ -124,7 +133,7 @@ RULES = [
         "            if link.kind is not LinkKind.ROLL:\n",
         "            if False:\n",
         "write-ahead",
-        seed=14,
+        seed=209,
     ),
     Rule(
         "merges of what a roll has merged already do not count",
@@ -220,7 +229,7 @@ RULES = [
         "floor_us=head.link.ceiling_us, ceiling_us=_ceiling(head.link.ceiling_us)",
         "ceiling_us=_ceiling(head.link.ceiling_us)",
         "idempotent",
-        seed=200,
+        seed=203,
     ),
     Rule(
         "stamps grow from batch to batch, whatever the clock does",
@@ -229,6 +238,14 @@ RULES = [
         "return 1_800_000_000_000_000",
         "idempotent",
         seed=0,
+    ),
+    Rule(
+        "stamps stay below the ceiling, also once the clock was set forwards",
+        _TWO_PHASE,
+        "if _next_stamp(head.link) + TIMESTAMPS_PER_RUN > head.link.ceiling_us:",
+        "if False:",
+        "idempotent",
+        seed=2233,
     ),
     Rule(
         "a new run uses ids of its own generation",

@@ -42,6 +42,8 @@ class FileTarget(SimulatedTarget):
         super().__init__(scheduler)
         self.files: dict[str, bytes] = {}
         self.taken: dict[str, bytes] = {}
+        #: What the last list of each directory had.
+        self.lists: dict[str, list[str]] = {}
         # Parts at once, or chunks that a later batch or the end of the run merges.
         self.options = {"path": "file:/out", "format": "json"}
         if scheduler.choices.pick(2):
@@ -84,6 +86,14 @@ class FileTarget(SimulatedTarget):
     def _take(self) -> None:
         path = min(path for path, _ in self.visible())
         self.taken[path] = self.files.pop(path)
+
+    def paths_below(self, prefix: str) -> list[str]:
+        """Returns the paths that begin with ``prefix``, inside of a call. A store's list may be behind: now and then
+        these are the paths of the list before.
+        """
+        paths = sorted(path for path in self.files if path.startswith(prefix))
+        before, self.lists[prefix] = self.lists.get(prefix, paths), paths
+        return before if before != paths and self.scheduler.has_trouble("stale list") else paths
 
     def ask(
         self,
@@ -196,10 +206,7 @@ class _Disk(Storage):
 
     def list_tree(self, directory: str) -> list[str]:
         there = target()
-        paths: list[str] = there.ask(
-            f"list {short(directory)}",
-            lambda: sorted(path for path in there.files if path.startswith(f"{directory}/")),
-        )
+        paths: list[str] = there.ask(f"list {short(directory)}", lambda: there.paths_below(f"{directory}/"))
         return paths
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -411,11 +418,8 @@ class _Paginator:
     def paginate(self, *, Bucket: str, Prefix: str) -> Iterator[dict[str, Any]]:
         there, prefix = target(), f"{Bucket}/{Prefix}"
         if self._name == "list_objects_v2":
-            keys = there.ask(
-                f"list {short(prefix)}",
-                lambda: sorted(path[len(Bucket) + 1 :] for path in there.files if path.startswith(prefix)),
-            )
-            yield {"Contents": [{"Key": key} for key in keys]}
+            paths = there.ask(f"list {short(prefix)}", lambda: there.paths_below(prefix))
+            yield {"Contents": [{"Key": path[len(Bucket) + 1 :]} for path in paths]}
             return
         found = there.ask(
             f"list uploads to {short(prefix)}",

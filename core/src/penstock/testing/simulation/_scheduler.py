@@ -215,7 +215,9 @@ class Scheduler:
     def state(self) -> object:
         """Returns all that decides what the processes can do from now on; hashable."""
         return (
-            tuple(sorted((one.name, one.history, tuple(sorted(one.ended.items()))) for one in self.processes)),
+            tuple(
+                sorted((one.name, one.history, one.skew_us, tuple(sorted(one.ended.items()))) for one in self.processes)
+            ),
             tuple(sorted(one[:3] for one in self.in_flight)),
             (self._crashes, self._late_calls, self._errors, self.clock_us),
         )
@@ -426,7 +428,7 @@ class SimulatedSystem(System):
         self._scheduler = scheduler
 
     def now_us(self) -> int:
-        return self._scheduler.clock_us + self._scheduler.current.skew_us
+        return self._scheduler.clock_us + self._scheduler.current.root.skew_us
 
     def monotonic(self) -> float:
         return self._scheduler.clock_us / 1_000_000

@@ -103,6 +103,7 @@ def plan_of(seed: int) -> Plan:
         power_failures=chance.choice([0, 0, 1]),
         ends=chance.choice([0, 0, 1, 2]),
         rewinds=chance.choice([0, 0, 1]),
+        clock_jumps=chance.choice([0, 0, 0, 1]),
         faults=faults,
         retry_s=0.0 if seed % 2 else 60.0,
     )

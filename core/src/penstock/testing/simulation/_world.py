@@ -44,6 +44,7 @@ __all__ = ["Plan", "World"]
 
 _CHECKPOINT = "/ck"
 _DECISIONS = f"{_CHECKPOINT}/penstock/decisions/"
+_CLOCK_JUMP_US = 600_000_000
 
 
 @dataclass
@@ -67,6 +68,8 @@ class Plan:
     target_events: int = 1
     #: By how much the clock of a driver's machine may be behind (s).
     slow_clocks_s: int = 30
+    #: How often the clock of a machine is set while its process runs: by ten minutes, forwards or back.
+    clock_jumps: int = 0
     #: Whether batches differ in size, replays share their rows out otherwise, and tasks get twins.
     is_varied: bool = True
     faults: Faults = field(default_factory=Faults)
@@ -108,6 +111,7 @@ class World:
             end=plan.ends,
             power=plan.power_failures,
             target=plan.target_events,
+            clock=plan.clock_jumps,
         )
         self._must_restore = False
         self.scheduler.events = self._events()
@@ -192,6 +196,11 @@ class World:
                 may("rewind", lambda: not self.scheduler.processes and bool(self._spark_numbers("commits"))),
                 once("rewind", self._rewind),
             ),
+            Event(
+                "the clock of a machine is set",
+                may("clock", lambda: bool(self.scheduler.processes)),
+                once("clock", self._set_clock),
+            ),
             *(
                 replace(one, may_happen=may("target", one.may_happen), happen=once("target", one.happen))
                 for one in self.target.events()
@@ -207,6 +216,11 @@ class World:
         self.scheduler.in_flight.clear()
         if self.storage.volatile is not None:
             self.storage.inner.delete([self.storage.volatile])
+
+    def _set_clock(self) -> None:
+        roots = list(dict.fromkeys(process.root for process in self.scheduler.processes))
+        process = roots[self.scheduler.choices.pick(len(roots), 1 / len(roots))]
+        process.skew_us += (_CLOCK_JUMP_US, -_CLOCK_JUMP_US)[self.scheduler.choices.pick(2, 0.5)]
 
     def _rewind(self) -> None:
         newest = max(self._spark_numbers("offsets"))
