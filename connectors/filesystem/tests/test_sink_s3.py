@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import pickle
 import uuid
 from types import SimpleNamespace
 
@@ -15,7 +16,11 @@ from botocore.exceptions import ClientError
 from penstock.errors import BadConfigurationError, DataLostError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.sink import Kept
+from penstock.spark._write import BatchWriter
 from penstock.storage import open_storage
+from penstock.testing import Crash
+from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
+from penstock_filesystem.sink import create_sink
 from suite.busy_s3 import busy_s3
 
 COMMITTED, ALREADY, LOST = "published", "already", "lost"
@@ -190,6 +195,27 @@ def test_failed_attempt_leaves_nothing(query_on_s3, numbers, keys, uploads):
     writer.write(numbers([3], 30))
     writer.abort()
     assert uploads() == [] and keys(hidden=True) == []
+
+
+def test_a_batch_write_that_fails_leaves_nothing_of_a_task_that_was_killed(s3_path, s3_server, keys, uploads):
+    """The task has begun an upload and sent its first part. Nobody has heard of either."""
+    given = {"path": s3_path[0], "format": "csv", "maxPartSize": "100", "bucketAssigner": "basePath"}
+    values = SINK_OPTIONS.parse({**given, **s3_server.options()}, owner="sink")
+    writer = BatchWriter(create_sink(SinkOptions.from_values(values), SCHEMA), SCHEMA, "filesystem", values, None)
+
+    seen = []
+
+    def killed():
+        yield pa.record_batch([pa.array(range(100)), pa.array(["x"] * 100)], schema=SCHEMA)
+        seen.append((len(uploads()), bool(keys(hidden=True))))
+        # The driver's abort, at a moment at which the task's process is gone.
+        pickle.loads(pickle.dumps(writer)).abort([None])
+        seen.append((uploads(), keys(), keys(hidden=True)))
+        raise Crash
+
+    with pytest.raises(Crash):
+        pickle.loads(pickle.dumps(writer)).write(killed())
+    assert seen == [(1, True), ([], [], [])]
 
 
 def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers, s3_path, uploads, monkeypatch):
