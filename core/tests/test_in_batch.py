@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -372,6 +373,9 @@ def tried(monkeypatch):
         def __init__(self, *write):
             setattr(self, _WRITE, write)
 
+        def option(self, *_):
+            pass
+
         @as_attempt
         def save(self, error):
             if error is not None:
@@ -409,6 +413,64 @@ def test_sinks_fail_each_by_itself(tried):
 
 def test_other_writers_are_left_alone():
     assert as_attempt(lambda writer, path: path)(object(), "out") == "out"
+
+
+def frame_over_connect():
+    """A DataFrame whose writer keeps the run of each ``save()``, and fails as it is asked to."""
+
+    class Writer:
+        def __init__(self):
+            self.options, self.runs = {}, []
+
+        def option(self, name, text):
+            self.options[name] = text
+            return self
+
+        def save(self, path=None, format=None, fails=False):
+            self.runs.append(self.options["penstock.batch.run"])
+            if fails:
+                raise OSError("the store is away")
+
+        def chained(self, *_, **__):
+            return self
+
+        mode = format = partitionBy = clusterBy = saveAsTable = chained
+        csv = insertInto = jdbc = json = orc = parquet = text = xml = chained
+
+    return SimpleNamespace(write=Writer())
+
+
+@pytest.fixture
+def to_connect(monkeypatch):
+    monkeypatch.setattr("penstock.spark._foreach_batch._attempts", {})
+    return penstock.batch_writer(frame_over_connect(), 0, checkpoint="ck", name="files")
+
+
+@pytest.mark.parametrize("is_format_of_save", [False, True])
+def test_a_writer_whose_save_has_failed_may_be_used_again(to_connect, is_format_of_save):
+    """Also in the process of a batch function over Connect, which has not registered anything."""
+    given = {"format": "penstock.filesystem"} if is_format_of_save else {}
+    writer = to_connect if given else to_connect.format("penstock.filesystem")
+    with pytest.raises(OSError):
+        writer.save(**given, fails=True)
+    writer.save(**given)
+    first, second = writer.runs
+    assert second == f"{first}.1"
+
+
+def test_a_batch_writer_writes_to_sinks_of_penstock_only(to_connect):
+    """Others would ignore the batch in silence."""
+    refused = pytest.raises(BadConfigurationError, match=r"df\.write, which may write a batch again")
+    with refused:
+        to_connect.save("out")
+    with refused:
+        to_connect.format("parquet").save("out")
+    with refused:
+        to_connect.save("out", format="json")
+    for name in ("parquet", "insertInto"):
+        with refused:
+            getattr(to_connect, name)("out")
+    assert to_connect.runs == []
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
