@@ -406,7 +406,7 @@ def test_a_write_whose_error_is_caught_is_repeated_or_nothing_is_decided(query, 
     if is_repeated:
         write()
     else:
-        with pytest.raises(RetriableError, match="the write to 'first' has failed, and the block went on without it"):
+        with pytest.raises(RetriableError, match="the write to 'first' has failed and was not repeated"):
             write()
     assert (query.visible("first"), query.visible("second")) == (([3], [2]) if is_repeated else ([], []))
 

@@ -35,7 +35,10 @@ class _Place:
         return (self.kind, self.name) == (other.kind, other.name) and meet
 
     def holds(self, other: _Place) -> bool:
-        """Whether ``other`` is this one or, of paths, below it, where readers look: not behind a ``.`` or a ``_``."""
+        """Returns whether ``other`` is this one or, of paths, one that a reader finds below it.
+
+        Readers skip names that begin with ``.`` or ``_``.
+        """
         if self.kind != _PATH or other.kind != _PATH:
             return self.is_same(other)
         if not f"{other.name}/".startswith(f"{self.name}/"):

@@ -176,8 +176,8 @@ class GroupBatch:
             )
         if failed := sorted(self._failed):
             raise RetriableError(
-                f"the write to '{failed[0]}' has failed, and the block went on without it: write to it again, or let "
-                "the error end the block. Nothing of the batch is decided"
+                f"the write to '{failed[0]}' has failed and was not repeated before the block ended: write again, or "
+                "let the error end the block. Nothing of the batch is decided"
             )
 
 
