@@ -27,6 +27,8 @@ from penstock.checkpoint import (
     take_over,
 )
 from penstock.cli._app import app
+from penstock.cli._check import check_pipeline
+from penstock.cli._run_layout import check_layout
 from penstock.retry import NO_RETRIES
 from penstock.sink import SinkContext, WriterContext
 from penstock.spark._foreach_batch import _WRITE, RunningBatch, _warned, as_attempt, run_of_attempt
@@ -356,6 +358,48 @@ def test_a_copy_with_something_pending_is_refused(checkpoint, monkeypatch):
     take_over(str(checkpoint))
     adopt(str(checkpoint), is_copy=True)
     assert all("~" in query.names for query in open_stored_queries(str(checkpoint)))
+
+
+# --- sinks of a pipeline file that are renamed ------------------------------------------------------------------------
+
+
+def check_renamed(root, commit, checkpoint, name, path):
+    """Checks a file with the sinks ``files`` and ``name`` against what is below ``checkpoint``."""
+    sinks = "".join(
+        f"  {one}: {{format: penstock.filesystem, options: {{path: {place}, format: json}}}}\n"
+        for one, place in [("files", "files"), (name, path)]
+    )
+    file = root.parent / "pipeline.yaml"
+    file.write_text(f"source: {{format: rate}}\nsinks:\n{sinks}commit: {commit}\ncheckpoint: {checkpoint}\n")
+    pipeline, mistakes = check_pipeline(file)
+    assert pipeline is not None and not mistakes
+    check_layout(pipeline, pipeline.checkpoint)
+
+
+def test_a_renamed_sink_does_not_write_the_last_batch_again(checkpoint):
+    """Its old log has the batch, and Spark runs it again; the new log does not have it."""
+    check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+    write(checkpoint, "more", 1, [2])
+    said = "'renamed' writes where sink 'more' of .*/ck has written, and would write the last batch again"
+    with pytest.raises(BadConfigurationError, match=said):
+        check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+    check_renamed(checkpoint, "each", "ck", "more", "more")
+    check_renamed(checkpoint, "each", "ck", "renamed", "third")
+    (checkpoint / "commits/1").write_text("v1\n{}")
+    check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+
+
+def test_a_renamed_sink_with_a_query_of_its_own_does_not_write_everything_again(checkpoint):
+    apart = checkpoint.parent / "apart"
+    for name in ("files", "more"):
+        (apart / name / "penstock").mkdir(parents=True)
+        shutil.copy(checkpoint / "penstock/sinks" / name / "penstock/sink.json", apart / name / "penstock")
+        shutil.copy(checkpoint / "metadata", apart / name)
+    said = "'renamed' writes where sink 'more' of .*/apart has written, and would write everything again"
+    with pytest.raises(BadConfigurationError, match=said):
+        check_renamed(checkpoint, "separate", "apart", "renamed", "more/")
+    check_renamed(checkpoint, "separate", "apart", "more", "more")
+    check_renamed(checkpoint, "separate", "apart", "third", "third")
 
 
 # --- writes that a function repeats -----------------------------------------------------------------------------------

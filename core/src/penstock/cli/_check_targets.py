@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock._plugins import find_connector
@@ -13,7 +13,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock.storage import has_scheme
 
-__all__ = ["check_targets", "sink_values"]
+__all__ = ["check_targets", "sink_values", "target_of"]
 
 #: Options that name what a stream reads, in whichever connector.
 _READ_FROM = ("subscribe", "stream", "table")
@@ -23,18 +23,18 @@ _PATH = "path"
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """What is written to or read: a path, or a thing of a system that any of ``servers`` leads to."""
 
     kind: str
     name: str
     servers: frozenset[str] = frozenset()
 
-    def is_same(self, other: _Place) -> bool:
+    def is_same(self, other: Place) -> bool:
         meet = self.servers == other.servers or bool(self.servers & other.servers)
         return (self.kind, self.name) == (other.kind, other.name) and meet
 
-    def holds(self, other: _Place) -> bool:
+    def holds(self, other: Place) -> bool:
         """Returns whether ``other`` is this one or, of paths, one that a reader finds below it.
 
         Readers skip names that begin with ``.`` or ``_``.
@@ -48,9 +48,9 @@ class _Place:
 
 def check_targets(reading: Reading) -> None:
     """Notes sinks with one target, which would mix up their rows for readers; warns of what is read back."""
-    targets: list[tuple[SinkSpec, _Place]] = []
+    targets: list[tuple[SinkSpec, Place]] = []
     for sink in reading.sinks:
-        place = _target(sink, reading)
+        place = target_of(sink, reading.spark)
         if place is None:
             continue  # rows say where they go
         before = next((one for one, target in targets if target.is_same(place)), None)
@@ -62,13 +62,13 @@ def check_targets(reading: Reading) -> None:
         targets.append((sink, place))
     for source in reading.sources:
         if not source.is_batch:
-            _check_source(source, list(_origins(source, reading)), targets, reading)
+            _check_source(source, list(_origins(source, reading.spark)), targets, reading)
 
 
 def _check_source(
-    source: SourceSpec, origins: list[_Place], targets: list[tuple[SinkSpec, _Place]], reading: Reading
+    source: SourceSpec, origins: list[Place], targets: list[tuple[SinkSpec, Place]], reading: Reading
 ) -> None:
-    is_read = _Place.holds if source.is_ours else _Place.is_same  # Spark's own do not read folders in folders
+    is_read = Place.holds if source.is_ours else Place.is_same  # Spark's own do not read folders in folders
     for sink, target in targets:
         if any(is_read(origin, target) for origin in origins):
             written = f"sink '{sink.name}'" if sink.name else "the sink"
@@ -81,7 +81,7 @@ def _check_source(
     given = {name.lower(): text.lower() for name, text in source.options.items()}
     if pipeline is None or "pathglobfilter" in given or given.get("recursivefilelookup") == "false":
         return
-    checkpoint = _Place(_PATH, _normal(pipeline.checkpoint, reading))
+    checkpoint = Place(_PATH, _normal(pipeline.checkpoint, pipeline.spark))
     if any(is_read(origin, checkpoint) for origin in origins):
         pipeline.checkpoint_at.complain(
             f"the checkpoint is where source '{source.view}' reads, so its files would be read as rows: write it "
@@ -114,26 +114,27 @@ def _values(end: Endpoint, declared: OptionSet) -> dict[str, str]:
     return values
 
 
-def _target(sink: SinkSpec, reading: Reading) -> _Place | None:
+def target_of(sink: Endpoint, spark: Mapping[str, str]) -> Place | None:
+    """Returns where a sink writes, with its paths resolved; ``None`` if its options do not say it."""
     declared, names = _declared(sink, is_sink=True)
     if not names:
         return None
     values = [_values(sink, declared).get(name.lower(), "") for name in names]
-    return _place(sink, names, values, reading) if values[-1].strip("/") else None
+    return _place(sink, names, values, spark) if values[-1].strip("/") else None
 
 
-def _origins(source: SourceSpec, reading: Reading) -> Iterator[_Place]:
+def _origins(source: SourceSpec, spark: Mapping[str, str]) -> Iterator[Place]:
     declared, names = _declared(source, is_sink=False)
     values = _values(source, declared)
     if names == (_PATH,):
         paths = [values.get(_PATH, ""), *_listed(values.get("paths", ""))]
-        yield from (_Place(_PATH, _normal(path, reading)) for path in paths if path)
+        yield from (Place(_PATH, _normal(path, spark)) for path in paths if path)
         return
     system = [values.get(name.lower(), "") for name in names[:-1]]
     for option in _READ_FROM:
         for thing in values.get(option, "").split(","):
             if thing.strip():
-                yield _place(source, names, [*system, thing.strip()], reading)
+                yield _place(source, names, [*system, thing.strip()], spark)
 
 
 def _listed(text: str) -> list[str]:
@@ -144,22 +145,22 @@ def _listed(text: str) -> list[str]:
     return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
-def _place(end: Endpoint, names: tuple[str, ...], values: list[str], reading: Reading) -> _Place:
+def _place(end: Endpoint, names: tuple[str, ...], values: list[str], spark: Mapping[str, str]) -> Place:
     """Returns the place that the target options say: the system first, the thing last, what it is in between them."""
     if names == (_PATH,):
-        return _Place(_PATH, _normal(values[0], reading))
+        return Place(_PATH, _normal(values[0], spark))
     servers, *between = values
     addresses = (one.strip().lower().rpartition("://")[2] for one in servers.split(","))
     name = "/".join(one for one in between if one)
-    return _Place(end.format.lower(), name, frozenset(one for one in addresses if one))
+    return Place(end.format.lower(), name, frozenset(one for one in addresses if one))
 
 
-def _normal(path: str, reading: Reading) -> str:
+def _normal(path: str, spark: Mapping[str, str]) -> str:
     """Returns one spelling for all of a path: symbolic links, ``..``, ``file:`` and slashes at the end are the same."""
     scheme, colon, rest = path.partition(":") if has_scheme(path) else ("", "", path)
-    default = next((text for name, text in reading.spark.items() if name.lower().endswith("fs.defaultfs")), "file:")
+    default = next((text for name, text in spark.items() if name.lower().endswith("fs.defaultfs")), "file:")
     is_local = scheme.lower() == "file" or (not scheme and default.lower().startswith("file:"))
     if is_local:
-        return os.path.realpath(f"/{rest.lstrip('/')}" if rest.startswith("/") else reading.resolve(rest)).rstrip("/")
+        return os.path.realpath(f"/{rest.lstrip('/')}" if rest.startswith("/") else rest).rstrip("/")
     scheme = _SAME_STORE.get(scheme.lower(), scheme.lower())
     return f"{scheme}{colon}{rest}".rstrip("/")
