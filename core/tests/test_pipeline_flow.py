@@ -220,6 +220,13 @@ def test_two_kafka_sinks_whose_rows_name_the_topic(tmp_path):
     assert mistakes_of(tmp_path, text) == []
 
 
+def test_two_views_into_one_sink(tmp_path):
+    text = "sources: {a: {format: rate}, b: {format: rate}}\nsink:\n  from: [a, b]\n  format: noop\ncheckpoint: ck\n"
+    assert mistakes_of(tmp_path, text) == [
+        "3:9: a sink takes 'from' one view: join several by a view with UNION ALL, and name that one"
+    ]
+
+
 #: Two spellings of one target, of each connector.
 SPELLINGS = [
     *(("filesystem", "{path: out}", f"{{path: '{other}'}}") for other in ("./out", "in/../out", "out/.", "out//")),
