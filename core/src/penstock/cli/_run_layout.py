@@ -45,7 +45,7 @@ def check_layout(pipeline: Pipeline, checkpoint: str) -> None:
 
 
 def _gone(pipeline: Pipeline, storage: Storage, path: str, names: set[str]) -> Iterator[tuple[str, str]]:
-    """Yields sinks that the file has no more, and where they are stored, if a new one might repeat what they wrote."""
+    """Yields sinks that the file lacks now, and where they are stored, if a new one might repeat what they wrote."""
     if pipeline.commit is Commit.EACH:
         committed = SparkLog(storage, path).last("commits")
         for name in named_sinks(storage, path):
