@@ -160,7 +160,7 @@ def _normal(path: str, spark: Mapping[str, str]) -> str:
     scheme, colon, rest = path.partition(":") if has_scheme(path) else ("", "", path)
     default = next((text for name, text in spark.items() if name.lower().endswith("fs.defaultfs")), "file:")
     is_local = scheme.lower() == "file" or (not scheme and default.lower().startswith("file:"))
-    if is_local:
+    if is_local and "\0" not in rest:  # said of the address itself
         return os.path.realpath(f"/{rest.lstrip('/')}" if rest.startswith("/") else rest).rstrip("/")
     scheme = _SAME_STORE.get(scheme.lower(), scheme.lower())
     return f"{scheme}{colon}{rest}".rstrip("/")
