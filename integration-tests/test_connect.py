@@ -152,3 +152,21 @@ def test_a_batch_function_writes_each_sink_once(server_of_functions, csv_files, 
         lines = (line for path in (out / name).glob("*.json") for line in path.read_text().splitlines())
         check_once((json.loads(line)["id"] for line in lines), expected)
     assert "has been written to this sink already" in (tmp_path / "fails-again").read_text()
+
+
+@pytest.mark.exhaustive("a server of its own; core/tests/test_sink_group.py has groups without one")
+def test_a_batch_function_writes_a_group(server_of_functions, csv_files, tmp_path):
+    """It fails inside the block; the second client's query runs the batch again. Threads write, too."""
+    server = server_of_functions
+    expected, fails, out = csv_files(3, 20), tmp_path / "fails", tmp_path / "out"
+    fails.touch()
+    job = {"in": tmp_path / "in", "out": out, "checkpoint": tmp_path / "ck", "fails": fails}
+    client = server.client("connect_group", **job)
+    printed, _ = client.communicate(timeout=300)
+    assert client.returncode != 0 and "inside the block" in printed, printed[:3000]
+    fails.unlink()
+    output_of(server.client("connect_group", **job))
+    for name in ("first", "second", "third", "fourth", "fifth"):
+        lines = (line for path in (out / name).rglob("*.json") for line in path.read_text().splitlines())
+        check_once((json.loads(line)["id"] for line in lines), expected)
+    assert {path.name for path in (out / "fourth").glob("odd=*")} == {"odd=0", "odd=1"}

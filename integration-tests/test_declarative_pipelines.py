@@ -102,3 +102,25 @@ def test_runs_and_a_full_refresh(pipelines, example, csv_files, tmp_path):
     shutil.rmtree(tmp_path / "out")
     pipelines().wait_for_success()
     check_once(archived(tmp_path), expected)
+
+
+SECOND_FLOW = """
+
+@dp.append_flow(target="archive")
+def moved():
+    return spark.readStream.table("notes").selectExpr("id + 1000 AS id", "note")
+"""
+
+
+@pytest.mark.exhaustive("three runs of the command; the run that is killed is the witness")
+def test_two_flows_into_one_sink(pipelines, example, csv_files, tmp_path):
+    """Killed once one of them is decided, and run again for new rows."""
+    with (tmp_path / "definitions/notes.py").open("a") as file:
+        file.write(SECOND_FLOW)
+    expected = csv_files(2, 20)
+    pipelines(fault="penstock._commit._two_phase:TwoPhaseCommit.commit:after:1").wait_for_kill()
+    pipelines().wait_for_success()
+    check_once(archived(tmp_path), [*expected[2:], *(one + 1000 for one in expected)])
+    expected = csv_files(1, 20, first=40)
+    pipelines().wait_for_success()
+    check_once(archived(tmp_path), [*expected[2:], *(one + 1000 for one in expected)])

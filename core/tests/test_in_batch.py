@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,8 @@ from penstock.checkpoint import (
     take_over,
 )
 from penstock.cli._app import app
+from penstock.cli._check import check_pipeline
+from penstock.cli._run_layout import check_layout
 from penstock.retry import NO_RETRIES
 from penstock.sink import SinkContext, WriterContext
 from penstock.spark._foreach_batch import _WRITE, RunningBatch, _warned, as_attempt, run_of_attempt
@@ -357,6 +360,48 @@ def test_a_copy_with_something_pending_is_refused(checkpoint, monkeypatch):
     assert all("~" in query.names for query in open_stored_queries(str(checkpoint)))
 
 
+# --- sinks of a pipeline file that are renamed ------------------------------------------------------------------------
+
+
+def check_renamed(root, commit, checkpoint, name, path):
+    """Checks a file with the sinks ``files`` and ``name`` against what is below ``checkpoint``."""
+    sinks = "".join(
+        f"  {one}: {{format: penstock.filesystem, options: {{path: {place}, format: json}}}}\n"
+        for one, place in [("files", "files"), (name, path)]
+    )
+    file = root.parent / "pipeline.yaml"
+    file.write_text(f"source: {{format: rate}}\nsinks:\n{sinks}commit: {commit}\ncheckpoint: {checkpoint}\n")
+    pipeline, mistakes = check_pipeline(file)
+    assert pipeline is not None and not mistakes
+    check_layout(pipeline, pipeline.checkpoint)
+
+
+def test_a_renamed_sink_does_not_write_the_last_batch_again(checkpoint):
+    """Its old log has the batch, and Spark runs it again; the new log does not have it."""
+    check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+    write(checkpoint, "more", 1, [2])
+    said = "'renamed' writes where sink 'more' of .*/ck has written, and would write the last batch again"
+    with pytest.raises(BadConfigurationError, match=said):
+        check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+    check_renamed(checkpoint, "each", "ck", "more", "more")
+    check_renamed(checkpoint, "each", "ck", "renamed", "third")
+    (checkpoint / "commits/1").write_text("v1\n{}")
+    check_renamed(checkpoint, "each", "ck", "renamed", "./more")
+
+
+def test_a_renamed_sink_with_a_query_of_its_own_does_not_write_everything_again(checkpoint):
+    apart = checkpoint.parent / "apart"
+    for name in ("files", "more"):
+        (apart / name / "penstock").mkdir(parents=True)
+        shutil.copy(checkpoint / "penstock/sinks" / name / "penstock/sink.json", apart / name / "penstock")
+        shutil.copy(checkpoint / "metadata", apart / name)
+    said = "'renamed' writes where sink 'more' of .*/apart has written, and would write everything again"
+    with pytest.raises(BadConfigurationError, match=said):
+        check_renamed(checkpoint, "separate", "apart", "renamed", "more/")
+    check_renamed(checkpoint, "separate", "apart", "more", "more")
+    check_renamed(checkpoint, "separate", "apart", "third", "third")
+
+
 # --- writes that a function repeats -----------------------------------------------------------------------------------
 
 
@@ -371,6 +416,9 @@ def tried(monkeypatch):
     class Writer:
         def __init__(self, *write):
             setattr(self, _WRITE, write)
+
+        def option(self, *_):
+            pass
 
         @as_attempt
         def save(self, error):
@@ -409,6 +457,64 @@ def test_sinks_fail_each_by_itself(tried):
 
 def test_other_writers_are_left_alone():
     assert as_attempt(lambda writer, path: path)(object(), "out") == "out"
+
+
+def frame_over_connect():
+    """A DataFrame whose writer keeps the run of each ``save()``, and fails as it is asked to."""
+
+    class Writer:
+        def __init__(self):
+            self.options, self.runs = {}, []
+
+        def option(self, name, text):
+            self.options[name] = text
+            return self
+
+        def save(self, path=None, format=None, fails=False):
+            self.runs.append(self.options["penstock.batch.run"])
+            if fails:
+                raise OSError("the store is away")
+
+        def chained(self, *_, **__):
+            return self
+
+        mode = format = partitionBy = clusterBy = saveAsTable = chained
+        csv = insertInto = jdbc = json = orc = parquet = text = xml = chained
+
+    return SimpleNamespace(write=Writer())
+
+
+@pytest.fixture
+def to_connect(monkeypatch):
+    monkeypatch.setattr("penstock.spark._foreach_batch._attempts", {})
+    return penstock.batch_writer(frame_over_connect(), 0, checkpoint="ck", name="files")
+
+
+@pytest.mark.parametrize("is_format_of_save", [False, True])
+def test_a_writer_whose_save_has_failed_may_be_used_again(to_connect, is_format_of_save):
+    """Also in the process of a batch function over Connect, which has not registered anything."""
+    given = {"format": "penstock.filesystem"} if is_format_of_save else {}
+    writer = to_connect if given else to_connect.format("penstock.filesystem")
+    with pytest.raises(OSError):
+        writer.save(**given, fails=True)
+    writer.save(**given)
+    first, second = writer.runs
+    assert second == f"{first}.1"
+
+
+def test_a_batch_writer_writes_to_sinks_of_penstock_only(to_connect):
+    """Others would ignore the batch in silence."""
+    refused = pytest.raises(BadConfigurationError, match=r"df\.write, which may write a batch again")
+    with refused:
+        to_connect.save("out")
+    with refused:
+        to_connect.format("parquet").save("out")
+    with refused:
+        to_connect.save("out", format="json")
+    for name in ("parquet", "insertInto"):
+        with refused:
+            getattr(to_connect, name)("out")
+    assert to_connect.runs == []
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

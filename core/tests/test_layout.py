@@ -103,6 +103,7 @@ KEPT_OTHERWISE = {
     "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
     "penstock.spark._registration._accumulators": "weak references",
     "penstock.spark._registration._counts_folders": "weak references",
+    "penstock.spark._sink_group._open_blocks": "blocks that run; each leaves at its end",
     "penstock.spark._session_metrics._attached": "one for each session, for as long as it lives",
     "penstock.testing._processes._begun": "processes of pytest's own run, which its end closes",
     "penstock.testing.simulation._storage._living": "the storages of one simulation, in the place of those of the last",

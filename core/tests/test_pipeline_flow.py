@@ -220,6 +220,115 @@ def test_two_kafka_sinks_whose_rows_name_the_topic(tmp_path):
     assert mistakes_of(tmp_path, text) == []
 
 
+def test_two_views_into_one_sink(tmp_path):
+    text = "sources: {a: {format: rate}, b: {format: rate}}\nsink:\n  from: [a, b]\n  format: noop\ncheckpoint: ck\n"
+    assert mistakes_of(tmp_path, text) == [
+        "3:9: a sink takes 'from' one view: join several by a view with UNION ALL, and name that one"
+    ]
+
+
+#: Two spellings of one target, of each connector.
+SPELLINGS = [
+    *(("filesystem", "{path: out}", f"{{path: '{other}'}}") for other in ("./out", "in/../out", "out/.", "out//")),
+    ("filesystem", "{path: out}", "{path: 'file:HERE/out'}"),
+    ("filesystem", "{path: out}", "{path: 'file://HERE/out/'}"),
+    ("filesystem", "{path: out}", "{path: link/}"),
+    ("filesystem", "{path: 's3://b/out'}", "{path: 's3a://b/out/'}"),
+    *(
+        ("kafka", f"{{kafka.bootstrap.servers: '{one}', topic: t, delivery: exactly-once}}", other)
+        for one, other in [
+            ("a:1,b:2", "{kafka.bootstrap.servers: 'B:2, a:1', topic: t, delivery: exactly-once}"),
+            ("a:1,b:2", "{kafka.bootstrap.servers: 'b:2', topic: t, delivery: exactly-once}"),
+        ]
+    ),
+    ("cassandra", "{host: 'a,b', keyspace: k, table: t}", "{host: b, keyspace: k, table: t}"),
+    (
+        "pravega",
+        "{controller: 'a:1', stream: s/t, delivery: exactly-once}",
+        "{controller: 'tcp://A:1', scope: s, stream: t, delivery: exactly-once}",
+    ),
+]
+TWO = (
+    "source: {{format: rate}}\nsinks:\n  a: {{format: penstock.{0}, options: {1}}}\n"
+    "  b: {{format: penstock.{0}, options: {2}}}\ncheckpoint: ck\n"
+)
+
+
+@pytest.mark.parametrize(("connector", "one", "other"), SPELLINGS)
+def test_one_target_in_two_spellings(tmp_path, connector, one, other):
+    pytest.importorskip(f"penstock_{connector}")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    text = TWO.format(connector, one, other.replace("HERE", str(tmp_path)))
+    assert "4:6: sink 'b' writes where sink 'a' writes" in str(mistakes_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("{path: out}", "{path: OUT}"), ("{path: 's3://b/out'}", "{path: 's3://b/Out'}"), ("{path: out}", "{path: out2}")],
+)
+def test_targets_whose_names_differ_in_case(tmp_path, one, other):
+    pytest.importorskip("penstock_filesystem")
+    assert mistakes_of(tmp_path, TWO.format("filesystem", one, other)) == []
+
+
+def test_a_sink_of_spark_has_the_same_target(tmp_path):
+    pytest.importorskip("penstock_filesystem")
+    text = TWO.format("filesystem", "{path: out}", "{path: out}").replace(
+        "b: {format: penstock.filesystem", "b: {format: json"
+    )
+    assert "4:6: sink 'b' writes where sink 'a' writes" in str(mistakes_of(tmp_path, text + "commit: separate\n"))
+
+
+FILES = "source: {{format: penstock.filesystem, schema: id long, options: {{path: {0}, format: csv{1}}}}}\n"
+TO_FILES = "sink: {{format: penstock.filesystem, options: {{path: {0}, format: csv}}}}\ncheckpoint: {1}\n"
+READ_BACK = "2:7: warning: source 'source' reads what the sink writes: rows come back in a later batch"
+
+
+@pytest.mark.parametrize(
+    ("path", "sink", "is_read"),
+    [
+        ("in", "./in", True),
+        ("in/", "in/out", True),
+        ("in", "in/_out", False),
+        ("in", "in2", False),
+        ("in/a", "in", False),
+    ],
+)
+def test_a_directory_that_is_read_back(tmp_path, path, sink, is_read):
+    pytest.importorskip("penstock_filesystem")
+    found = mistakes_of(tmp_path, FILES.format(path, "") + TO_FILES.format(sink, "ck"))
+    assert [one.startswith(READ_BACK) for one in found] == [True] * is_read
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "option", "is_read"),
+    [
+        ("in", "", True),
+        ("in/ck", "", True),
+        ("in/_ck", "", False),
+        ("in/ck", ", pathGlobFilter: '*.csv'", False),
+        ("in/ck", ", recursiveFileLookup: false", False),
+    ],
+)
+def test_a_checkpoint_is_not_read_as_rows(tmp_path, checkpoint, option, is_read):
+    pytest.importorskip("penstock_filesystem")
+    found = mistakes_of(tmp_path, FILES.format("in", option) + TO_FILES.format("out", checkpoint))
+    assert [one.startswith("3:13: the checkpoint is where source 'source' reads") for one in found] == [True] * is_read
+
+
+@pytest.mark.parametrize("topics", ["t", "s,t"])
+def test_a_topic_that_is_read_back(tmp_path, topics):
+    pytest.importorskip("penstock_kafka")
+    text = (
+        f"source: {{format: penstock.kafka, options: {{kafka.bootstrap.servers: 'a:1,b:2', subscribe: '{topics}'}}}}\n"
+    )
+    text += "sink: {format: penstock.kafka, options: {kafka.bootstrap.servers: 'b:2', topic: t}}\ncheckpoint: ck\n"
+    (found,) = [one for one in mistakes_of(tmp_path, text) if "reads what" in one]
+    assert found.startswith(READ_BACK)
+    other = text.replace("topic: t", "topic: u")
+    assert not [one for one in mistakes_of(tmp_path, other) if "reads what" in one]
+
+
 @pytest.mark.parametrize(
     ("sql", "tables"),
     [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -308,7 +311,7 @@ def test_what_another_run_has_removed_is_not_decided(query):
         query.plan(0)
         with query.group.batch(Frame([]), 0) as late:
             late.write("first", Frame([1]))
-            _known.clear()
+            query.restart()
             query.batch(0, first=[1], second=[2])
 
     with pytest.raises(RetriableError, match="another run of the query has begun"):
@@ -333,6 +336,119 @@ def test_a_batch_is_written_once_in_a_run(query):
     assert query.visible("first") == [1] and query.visible("second") == []
     with pytest.raises(BadConfigurationError, match="has no sink 'third', only first, second"):
         query.batch(1, third=[1])
+
+
+def test_a_write_after_its_block_is_refused(query):
+    """Its rows would stay hidden, and nothing would ever decide them."""
+    query.plan(0)
+    with query.group.batch(Frame([]), 0) as batch:
+        batch.write("first", Frame([1]))
+    with pytest.raises(BadConfigurationError, match="'second' is written to after the block of its batch has ended"):
+        batch.write("second", Frame([2]))
+    assert query.visible("first") == [1]
+
+
+class Slow(Frame):
+    """A write in a thread, which runs while the block ends."""
+
+    def __init__(self, ids):
+        super().__init__(ids)
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def save(self):
+        self.has_begun.set()
+        assert self.may_end.wait(60)
+        super().save()
+
+
+def test_a_block_does_not_end_before_its_writes(query):
+    slow = Slow([1])
+    query.plan(0)
+
+    def end_early():
+        with query.group.batch(Frame([]), 0) as batch:
+            thread = threading.Thread(target=batch.write, args=("first", slow))
+            thread.start()
+            slow.has_begun.wait(60)
+            with pytest.raises(BadConfigurationError, match="'first' has been written to"):
+                batch.write("first", Frame([3]))
+            batch.write("second", Frame([2]))
+        return thread
+
+    try:
+        with pytest.raises(BadConfigurationError, match="ends while 'first' is still being written to"):
+            end_early()
+    finally:
+        slow.may_end.set()
+    assert query.visible("first") == query.visible("second") == []
+
+
+def test_writes_in_threads_of_the_block(query):
+    query.plan(0)
+    with query.group.batch(Frame([]), 0) as batch, ThreadPoolExecutor() as pool:
+        list(pool.map(batch.write, ("second", "first"), (Frame([2]), Frame([1]))))
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_write_whose_error_is_caught_is_repeated_or_nothing_is_decided(query, is_repeated):
+    """A thread ends with its error, and the block does not see it."""
+
+    def write():
+        query.plan(0)
+        with query.group.batch(Frame([]), 0) as batch:
+            with contextlib.suppress(RuntimeError):
+                batch.write("first", Frame([1], fails=True))
+            batch.write("second", Frame([2]))
+            if is_repeated:
+                batch.write("first", Frame([3]))
+
+    if is_repeated:
+        write()
+    else:
+        with pytest.raises(RetriableError, match="the write to 'first' has failed and was not repeated"):
+            write()
+    assert (query.visible("first"), query.visible("second")) == (([3], [2]) if is_repeated else ([], []))
+
+
+def test_a_block_in_a_block_of_the_same_batch_is_refused(query):
+    def nest():
+        query.plan(0)
+        with query.group.batch(Frame([]), 0) as outer:
+            outer.write("first", Frame([1]))
+            with query.group.batch(Frame([]), 0) as inner:
+                inner.write("second", Frame([2]))
+
+    with pytest.raises(BadConfigurationError, match="'all' is in a block of batch 0 already"):
+        nest()
+    assert query.visible("first") == query.visible("second") == []
+    query.batch(0, first=[1], second=[2])
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+@pytest.mark.parametrize("is_group_first", [True, False])
+def test_a_sink_of_a_groups_name_is_refused(query, is_group_first):
+    """What one of them has decided, the other would take for its own, and skip."""
+
+    def write_one(number):
+        options = {"checkpointLocation": str(query.checkpoint), "batchId": str(number), "sinkName": "all"}
+        one = Frame([7]).format("penstock.filesystem")
+        one.options(**options, path=f"{query.root}/first", format="json", bucketAssigner="basePath").save()
+
+    def write_group(number):
+        query.batch(number, first=[1], second=[2])
+
+    query.plan(0)
+    before, after = (write_group, write_one) if is_group_first else (write_one, write_group)
+    before(0)
+    seen = query.visible("first")
+    for number in (0, 1):
+        query.restart()
+        with pytest.raises(BadConfigurationError, match=r"the name 'all' is that of a (group|sink) of this"):
+            after(number)
+        query.done(0)
+        query.plan(1)
+    assert query.visible("first") == seen
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark import inheritable_thread_target
+
+import penstock
 
 pytestmark = pytest.mark.spark
 
@@ -108,3 +113,37 @@ def test_sequence_file_of_int_and_binary(spark, sink_query, tmp_path):
     published(sink_query, tmp_path, [pairs], schema, format="sequencefile")
     found = spark.sparkContext.sequenceFile(f"{tmp_path}/*.seq").collect()
     assert sorted((key, bytes(value)) for key, value in found) == [(p["key"], p["value"]) for p in pairs]
+
+
+def test_threads_of_a_batch_function_write(spark, tmp_path):
+    """Spark finds no format in Python in a new thread. The run is known there, so a second write is refused."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("1\n2\n")
+    said = []
+
+    def write(df, batch_id):
+        def to(name, is_refused=False):
+            writer = penstock.batch_writer(df, batch_id, checkpoint=f"{tmp_path}/ck", name=name)
+            writer.format("penstock.filesystem").options(format="json", bucketAssigner="basePath")
+            try:
+                writer.save(f"{tmp_path}/out/{name}")
+            except Exception as error:
+                if not is_refused:
+                    raise
+                said.append(str(error))
+
+        to("plain")
+        thread = threading.Thread(target=to, args=("thread",))
+        thread.start()
+        thread.join()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(inheritable_thread_target(to), ("first", "second")))
+            list(pool.map(inheritable_thread_target(to), ["first"], [True]))
+
+    stream = spark.readStream.format("penstock.filesystem").schema("id long")
+    query = stream.options(path=f"{tmp_path}/in", format="csv").load().writeStream.foreachBatch(write)
+    query.option("checkpointLocation", f"{tmp_path}/ck").trigger(availableNow=True).start().awaitTermination()
+    for name in ("plain", "thread", "first", "second"):
+        found = [row.id for row in spark.read.schema("id long").json(f"{tmp_path}/out/{name}").collect()]
+        assert sorted(found) == [1, 2], name
+    assert len(said) == 1 and "batch 0 has been written to this sink already" in said[0]

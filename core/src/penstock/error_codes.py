@@ -269,12 +269,18 @@ BOOK.add(
     causes=["Exactly once needs `checkpointLocation` on the writer itself."],
     remedies=["Add `.option('checkpointLocation', 'ck/')` to the writer."],
 )
-BOOK.add(
+NAMES_IN_BATCH = BOOK.add(
     42,
     "Writes of a batch function have no names of their own",
     raised_in=["penstock.spark._foreach_batch", "penstock.spark._sink_group", "penstock.checkpoint._groups"],
-    causes=["A write in foreachBatch lacks `batchId`, or has the name of another write."],
-    remedies=["Write with `penstock.batch_writer(df, batch_id, name=...)` (docs/foreach-batch.md)."],
+    causes=[
+        "A write in foreachBatch lacks `batchId`, or has the name of another write or of a group.",
+        "A write to a group came after its block, or failed inside it and was not repeated.",
+    ],
+    remedies=[
+        "Write with `penstock.batch_writer(df, batch_id, name=...)` (docs/foreach-batch.md).",
+        "Write to a group inside its block, wait there for your threads, and let errors through.",
+    ],
 )
 
 # --- installation -----------------------------------------------------------------------------------------------------

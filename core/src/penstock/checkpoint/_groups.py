@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock._commit import TaskOutput
-from penstock.checkpoint._stored import make_sink, read_form, sink_path
+from penstock.checkpoint._stored import group_path, make_sink, name_is_taken, read_form, sink_path
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import RetryPolicy
 from penstock.serialization import malformed_is_bad_data
@@ -23,20 +23,22 @@ __all__ = ["Prepared", "load_group", "members_of", "options_by_member", "remembe
 _FORMAT = 1
 
 
-def _group_path(home: str) -> str:
-    return f"{home}/penstock/group.json"
-
-
 def remember_group(storage: Storage, home: str, members: Sequence[str]) -> None:
-    """Stores which members a group has. Writes only if something changed."""
+    """Stores which members a group has. Writes only if something changed.
+
+    Raises BadConfigurationError where a sink is stored.
+    """
     data = json.dumps({"format": _FORMAT, "members": list(members)}).encode()
-    if members_of(storage, home) != list(members):
-        storage.put(_group_path(home), data)
+    before = members_of(storage, home)
+    if before is None and storage.exists(sink_path(home)):
+        raise name_is_taken(home, "a sink")
+    if before != list(members):
+        storage.put(group_path(home), data)
 
 
 def members_of(storage: Storage, home: str) -> list[str] | None:
     """Returns the names of a group's members, in order; ``None`` if there is no group."""
-    path = _group_path(home)
+    path = group_path(home)
     try:
         data = storage.read(path)
     except FileNotFoundError:

@@ -14,6 +14,7 @@ from penstock._commit import AnySink, Chain
 from penstock._letters import create_sink
 from penstock._plugins import find_connector
 from penstock.connector import Connector
+from penstock.error_codes import NAMES_IN_BATCH
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues, held_by_checkpoint
 from penstock.retry import RetryPolicy
@@ -25,8 +26,10 @@ __all__ = [
     "SinkForm",
     "StoredSink",
     "chain_of",
+    "group_path",
     "load_sink",
     "make_sink",
+    "name_is_taken",
     "query_id_of",
     "read_form",
     "read_sink",
@@ -49,6 +52,20 @@ def sink_path(checkpoint: str) -> str:
     return f"{checkpoint}/penstock/sink.json"
 
 
+def group_path(checkpoint: str) -> str:
+    """Returns where the members of a group are stored, in place of a sink."""
+    return f"{checkpoint}/penstock/group.json"
+
+
+def name_is_taken(home: str, owner: str) -> BadConfigurationError:
+    """Returns the error of a group and a sink with one name: what one of them has decided, the other would skip."""
+    return BadConfigurationError(
+        f"the name '{home.rpartition('/')[2]}' is that of {owner} of this query already: give each penstock.SinkGroup "
+        "and each penstock.batch_writer of a query a name of its own",
+        error_code=NAMES_IN_BATCH,
+    )
+
+
 def query_id_of(storage: Storage, checkpoint: str) -> str:
     """Returns the id that Spark gave the query, from ``<checkpoint>/metadata``. Raises BadConfigurationError without
     one.
@@ -66,10 +83,13 @@ def query_id_of(storage: Storage, checkpoint: str) -> str:
 def remember_sink(storage: Storage, checkpoint: str, connector: str, options: OptionValues, schema: pa.Schema) -> None:
     """Stores what :func:`open_stored_query` needs; secret options are left out. Writes only if something changed.
 
-    Compares the options with those of the run before, and raises as :func:`penstock.options.held_by_checkpoint` does.
+    Compares the options with those of the run before, and raises as :func:`penstock.options.held_by_checkpoint` does;
+    also BadConfigurationError where a group of sinks is stored.
     """
     path = sink_path(checkpoint)
     stored = _stored_sink(storage, path)
+    if stored is None and storage.exists(group_path(checkpoint)):
+        raise name_is_taken(checkpoint, "a group")
     with malformed_is_bad_data(storage.url(path)):
         before = json.loads(stored) if stored else {}
         known = before.get("held", before["options"]) if before.get("connector") == connector else None

@@ -1,16 +1,16 @@
-"""What leads from the sources of a pipeline file to its sinks: names, order, what nothing uses, and targets."""
+"""What leads from the sources of a pipeline file to its sinks: names, order, modes, and what nothing uses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from penstock._plugins import find_connector
 from penstock.checkpoint import check_sink_name
+from penstock.cli._check_targets import check_targets, sink_values
 from penstock.cli._located import Located
 from penstock.cli._pipeline import Commit, Reading, SinkSpec, ViewSpec
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, nearest_hint
+from penstock.options import nearest_hint
 
 __all__ = ["check_flow", "tables_of", "without_texts"]
 
@@ -95,7 +95,7 @@ def _check_sinks(reading: Reading) -> None:
             )
         if reading.commit is not None:
             _check_name(sink)
-    _check_targets(reading.sinks)
+    check_targets(reading)
 
 
 def _check_name(sink: SinkSpec) -> None:
@@ -121,7 +121,7 @@ def _check_shared(sink: SinkSpec, commit: Commit, modes: set[str]) -> None:
         else:
             sink.format_at.complain(f"{what}a batch that is run again is written to it again", is_warning=True)
         return
-    delivery = _values(sink).get("delivery")
+    delivery = sink_values(sink).get("delivery")
     if delivery in _WITHOUT_COMMIT:
         given = next((places for name, places in sink.option_places.items() if name.lower() == "delivery"), None)
         place = sink.format_at if given is None else given[1]
@@ -129,44 +129,6 @@ def _check_shared(sink: SinkSpec, commit: Commit, modes: set[str]) -> None:
             f"sink {sink.format} commits nothing with delivery={delivery}: set 'delivery: exactly-once', or "
             "'commit: separate'"
         )
-
-
-def _declared(sink: SinkSpec) -> tuple[OptionSet, tuple[str, ...]]:
-    """Returns the sink's options, and the names of those that say where it writes; nothing if it can't be loaded."""
-    if not sink.is_ours:
-        return OptionSet(), ("path",)
-    try:
-        connector = find_connector(sink.format).load()
-    except BadConfigurationError:
-        return OptionSet(), ()  # said already
-    return connector.sink_options or OptionSet(), connector.target_options
-
-
-def _values(sink: SinkSpec) -> dict[str, str]:
-    """Returns options by the name they are declared with, in lower case, with their defaults."""
-    declared, _ = _declared(sink)
-    values = {option.name.lower(): option.default for option in declared if option.default is not None}
-    for name, text in sink.options.items():
-        option = declared.find(name)
-        values[(name if option is None or option.is_prefix else option.name).lower()] = text
-    return values
-
-
-def _check_targets(sinks: list[SinkSpec]) -> None:
-    """Two sinks with one target would see each other's rows, and mix them up for readers."""
-    first: dict[tuple[str, ...], SinkSpec] = {}
-    for sink in sinks:
-        _, names = _declared(sink)
-        values = _values(sink)
-        target = tuple(values.get(name.lower(), "").rstrip("/") for name in names)
-        if not names or not target[-1]:
-            continue  # rows say where they go
-        before = first.setdefault((sink.format.lower(), *target), sink)
-        if before is not sink:
-            sink.at.complain(
-                f"sink '{sink.name}' writes where sink '{before.name}' writes: give it another target, or join both "
-                "views with UNION ALL into one sink"
-            )
 
 
 def _check_use(reading: Reading) -> None:

@@ -313,12 +313,18 @@ class _Reader:
         if keys is None:
             return None
         mode = self._choice(keys, "mode", _MODES, "a mode")
-        view = keys["from"].text() if "from" in keys else self._last_view(at)
+        view = self._from(keys["from"]) if "from" in keys else self._last_view(at)
         endpoint = self._endpoint(at, keys)
         if endpoint is None or view is None:
             return None
         view_at, mode_at = keys.get("from", at), keys.get("mode", at)
         return SinkSpec(**vars(endpoint), name=name, view=view, mode=mode, view_at=view_at, mode_at=mode_at)
+
+    def _from(self, at: Located) -> str | None:
+        if at.is_list:
+            at.complain("a sink takes 'from' one view: join several by a view with UNION ALL, and name that one")
+            return None
+        return at.text()
 
     def _last_view(self, at: Located) -> str | None:
         """Returns what a sink takes from unless it says so: what the last step makes, or the only source."""

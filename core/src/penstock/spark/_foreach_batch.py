@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ __all__ = [
     "as_attempt",
     "attempting",
     "batch_writer",
+    "check_format",
     "run_of_attempt",
     "telling_the_run",
 ]
@@ -136,6 +138,11 @@ def batch_writer(df: DataFrame, batch_id: int, *, checkpoint: str, name: str) ->
     writer = df.write.mode("append").option(_CHECKPOINT, checkpoint)
     writer = writer.option(_BATCH, str(int(batch_id))).option(_SINK, check_sink_name(name))
     is_classic = hasattr(df, "_jdf")  # its writer learns the run by its format
+    if not is_classic:
+        from penstock.spark._writers import note_frame_writers
+
+        # The function's process has not called register().
+        note_frame_writers(type(writer))
     write = "" if is_classic else _THIS_PROCESS, checkpoint, name, int(batch_id)
     setattr(writer, _WRITE, write)
     return writer if is_classic else writer.option(_RUN, run_of_attempt(*write))
@@ -172,14 +179,31 @@ def _attempts_of(run: str, checkpoint: str, name: str, batch_id: int) -> _Attemp
 
 def as_attempt(save: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps ``DataFrameWriter.save`` and its like, for writers of a batch function."""
+    signature = inspect.signature(save)
 
     @functools.wraps(save)
     def wrapped(writer: Any, *args: Any, **given: Any) -> Any:
-        write = getattr(writer, _WRITE, None)
-        with attempting(*write) if write else contextlib.nullcontext():
+        if getattr(writer, _WRITE, None) is None:
+            return save(writer, *args, **given)
+        if source := signature.bind(writer, *args, **given).arguments.get("format"):
+            writer.format(source)  # by which it learns the run
+        write = getattr(writer, _WRITE)
+        if write[0]:
+            # A writer whose save() has failed may be used again.
+            writer.option(_RUN, run_of_attempt(*write))
+        with attempting(*write):
             return save(writer, *args, **given)
 
     return wrapped
+
+
+def check_format(writer: Any, source: str) -> None:
+    """Raises BadConfigurationError for a writer of :func:`batch_writer` whose format is not Penstock's."""
+    if hasattr(writer, _WRITE) and not source.lower().startswith("penstock."):
+        raise BadConfigurationError(
+            f"penstock.batch_writer writes to sinks of Penstock once, and {source or 'what is written to'} is none: "
+            "write to it with df.write, which may write a batch again after a crash"
+        )
 
 
 def in_group(writer: DataFrameWriter, batch: RunningBatch, member: str, plan: str) -> DataFrameWriter:

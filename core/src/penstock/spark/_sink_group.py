@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["GroupBatch", "SinkGroup"]
 
 _NO_SCHEMA = pa.schema([])
+#: The blocks that this process is in: the run, the checkpoint, the group's name and the batch.
+_open_blocks: set[tuple[str, str, str, int]] = set()
 
 
 class SinkGroup:
@@ -84,44 +86,99 @@ class SinkGroup:
     def batch(self, df: DataFrame, batch_id: int) -> Iterator[GroupBatch]:
         """The writes of one batch. ``df`` is any frame of the session, ``batch_id`` what Spark passes to the function.
 
-        Raises as ``save()`` of :func:`penstock.batch_writer` does, at once or at the end of the block.
+        Raises as ``save()`` of :func:`penstock.batch_writer` does, at once or at the end of the block; also if a write
+        has failed and was not repeated, or still runs.
         """
         driver = _GroupDriver(self, df.sparkSession, int(batch_id))
-        with attempting(driver.run, self.checkpoint, self.name, int(batch_id)):
+        with self._only_block(driver), attempting(driver.run, self.checkpoint, self.name, int(batch_id)):
             batch = GroupBatch(self, driver.running, driver.plan())
             try:
-                yield batch
+                try:
+                    yield batch
+                finally:
+                    batch.close()
+                batch.check_complete()
                 driver.commit(batch.plan, batch.written)
             except BaseException:
                 with contextlib.suppress(OSError, RetriableError):
                     driver.abort(batch.plan, batch.written)
                 raise
 
+    @contextlib.contextmanager
+    def _only_block(self, driver: _GroupDriver) -> Iterator[None]:
+        """Refuses a block inside another one of the same batch: the inner plan would void the outer block's writes."""
+        block = driver.run, driver.running.checkpoint, self.name, driver.running.number
+        if block in _open_blocks:
+            raise BadConfigurationError(
+                f"the group '{self.name}' is in a block of batch {block[-1]} already: make all of its writes in one "
+                "block, one after the other"
+            )
+        _open_blocks.add(block)
+        try:
+            yield
+        finally:
+            _open_blocks.discard(block)
+
 
 class GroupBatch:
-    """One batch of a :class:`SinkGroup`, between its plan and its decision. One thread."""
+    """One batch of a :class:`SinkGroup`, between its plan and its decision. Threads may write to different sinks."""
 
     def __init__(self, group: SinkGroup, running: RunningBatch, plan: BatchPlan) -> None:
         self._group = group
         self._running = running
         self.plan = plan
         self.written: list[str] = []
+        self._running_writes: set[str] = set()
+        self._failed: set[str] = set()
+        self._is_over = False
 
     def write(self, name: str, rows: DataFrame) -> None:
         """Writes ``rows`` to a sink of the group, hidden until the block ends. A sink may be left out.
 
-        Raises BadConfigurationError for a sink that the group lacks, and for one that was written to already.
+        Raises BadConfigurationError for a sink that the group lacks, for one that was written to already, and once the
+        block has ended.
         """
         if name not in self._group.sinks:
             names = ", ".join(self._group.sinks)
             raise BadConfigurationError(f"the group '{self._group.name}' has no sink '{name}', only {names}")
-        if name in self.written:
+        if name in self.written or name in self._running_writes:
             raise BadConfigurationError(f"sink '{name}' has been written to in this batch already: write to it once")
+        self._running_writes.add(name)
+        try:
+            # Looked at last: from here on the end of the block sees this write.
+            if self._is_over:
+                raise BadConfigurationError(
+                    f"sink '{name}' is written to after the block of its batch has ended: write inside the block, and "
+                    "wait for your threads there"
+                )
+            self._failed.add(name)
+            self._save(name, rows)
+            self._failed.discard(name)
+            self.written.append(name)
+        finally:
+            self._running_writes.discard(name)
+
+    def _save(self, name: str, rows: DataFrame) -> None:
         form, options = self._group.sinks[name]
         planned = {**asdict(self.plan.planned), "sequence": self.plan.sequence}
         writer = in_group(rows.write.mode("append"), self._running, name, json.dumps(planned))
         writer.format(form).options(**options).save()
-        self.written.append(name)
+
+    def close(self) -> None:
+        """Refuses further writes: the block has ended."""
+        self._is_over = True
+
+    def check_complete(self) -> None:
+        """Raises unless every write that has begun has returned: the others' rows would be missing in the decision."""
+        if running := sorted(self._running_writes):
+            raise BadConfigurationError(
+                f"the block ends while '{running[0]}' is still being written to: wait for your threads inside the block"
+            )
+        if failed := sorted(self._failed):
+            raise RetriableError(
+                f"the write to '{failed[0]}' has failed and was not repeated before the block ended: write again, or "
+                "let the error end the block. Nothing of the batch is decided"
+            )
 
 
 @dataclass(frozen=True)

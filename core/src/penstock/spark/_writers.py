@@ -7,15 +7,16 @@ for sinks in Python. So are ``clusterBy``, and ``partitionedBy`` of ``writeTo``,
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.spark._ends import summing_up, wrap_method
-from penstock.spark._foreach_batch import as_attempt
+from penstock.spark._foreach_batch import as_attempt, check_format
 
-__all__ = ["note_batch_writers", "noting", "noting_calls", "with_noted"]
+__all__ = ["note_batch_writers", "note_frame_writers", "noting", "noting_calls", "with_noted"]
 
 _OPTION = "partitionBy"
 #: Attributes of a writer: what its methods were called with.
@@ -27,6 +28,8 @@ _NOTED = {
     "using": "_penstock_provider",
     "partitionedBy": "_penstock_table_partitions",
 }
+#: Methods of ``df.write`` that write without ``format`` and ``save``.
+_SHORT = ("csv", "insertInto", "jdbc", "json", "orc", "parquet", "text", "xml")
 _OF_STREAMS = ("partitionBy", "format", "outputMode", "clusterBy")
 
 
@@ -63,7 +66,10 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
             return _flat(arguments.get(method) or getattr(writer, _NOTED[method], ()))
 
         source = next(iter(noted("format")), "")
+        if is_batch:
+            check_format(writer, source)
         if source.lower().startswith("penstock."):
+            _activate(getattr(writer, "_spark", None))
             if "update" in [mode.lower() for mode in noted("outputMode")]:
                 raise BadConfigurationError(
                     f"sink {source}: Spark has no output mode update for sinks in Python. Write in foreachBatch, with "
@@ -82,16 +88,42 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
     return wrapped
 
 
+def _activate(session: Any) -> None:
+    """Makes ``session`` the active one of a thread that has none: Spark looks there for formats in Python, and does not
+    find ours in a thread that the user has started. Over Connect there is nothing to do.
+    """
+    if hasattr(session, "_jsparkSession"):
+        sessions = session._get_j_spark_session_class(session._jvm)
+        if not sessions.getActiveSession().isDefined():
+            sessions.setActiveSession(session._jsparkSession)
+
+
 def note_batch_writers(of_frames: Any, of_tables: Any) -> None:
     """Lets the writers of ``df.write`` and ``df.writeTo`` note what they were called with, and refuse what Spark would
     ignore; in a classic session or over Connect. Once in a process.
     """
-    noting_calls(of_frames, ("partitionBy", "format", "clusterBy"))
-    for name in ("save", "saveAsTable"):
-        wrap_method(of_frames, name, lambda save: summing_up(as_attempt(with_noted(save, is_batch=True))))
+    note_frame_writers(of_frames)
     noting_calls(of_tables, ("using", "partitionedBy", "clusterBy"))
     for name in ("create", "replace", "createOrReplace"):
         wrap_method(of_tables, name, _without_layout)
+
+
+def note_frame_writers(of_frames: Any) -> None:
+    """Does what :func:`note_batch_writers` does, for the class of ``df.write`` alone."""
+    noting_calls(of_frames, ("partitionBy", "format", "clusterBy"))
+    for name in ("save", "saveAsTable"):
+        wrap_method(of_frames, name, lambda save: summing_up(as_attempt(with_noted(save, is_batch=True))))
+    for name in _SHORT:
+        wrap_method(of_frames, name, functools.partial(_of_another_format, name))
+
+
+def _of_another_format(name: str, write: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(write)
+    def wrapped(writer: Any, *args: Any, **given: Any) -> Any:
+        check_format(writer, "a table" if name == "insertInto" else name)
+        return write(writer, *args, **given)
+
+    return wrapped
 
 
 def _without_layout(create: Callable[..., Any]) -> Callable[..., Any]:
