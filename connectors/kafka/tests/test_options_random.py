@@ -21,15 +21,16 @@ from penstock import BadConfigurationError, DataLostError
 
 #: What fails is not made smaller, which would take minutes: an example is short.
 SOME = settings(
-    max_examples=10,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-FEW = settings(SOME, max_examples=2)
-MANY = settings(SOME, max_examples=150, derandomize=False)
-MORE = pytest.mark.exhaustive("ten times as many, and others each time; a few that are always the same stay")
+#: The example of the test alone: a stream takes seconds.
+ONE = settings(SOME, phases=[Phase.explicit])
+MANY = settings(SOME, max_examples=120, derandomize=False)
+MORE = pytest.mark.exhaustive("many more, and others each time; a few that are always the same stay")
 
 #: Written for the beginning of the topics' names, which are new with every run.
 NEW = "~"
@@ -424,6 +425,18 @@ class Stream:
     written: list[list[tuple[int, int, str]]]
 
 
+A_STREAM = Stream(
+    {
+        "SubscribePattern": "~$",
+        "STARTINGOFFSETS": '{"~":{"0":3,"1":-2}}',
+        "maxOffsetsPerTrigger": "7",
+        "minOffsetsPerTrigger": "3",
+        "includeheaders": "TRUE",
+    },
+    [[(0, 5, "plain"), (1, 2, "abort"), (1, 3, "commit")], [(0, 2, "abort"), (1, 4, "plain")]],
+)
+
+
 @st.composite
 def streams(draw):
     parts = st.tuples(st.integers(0, 1), st.integers(1, 5), st.sampled_from(["plain", "plain", "commit", "abort"]))
@@ -475,15 +488,17 @@ def run(spark, connector, options, checkpoint):
 
 @pytest.mark.spark
 @pytest.mark.budget(60)
-@pytest.mark.parametrize("profile", [FEW, pytest.param(settings(MANY, max_examples=16), marks=MORE)])
+@pytest.mark.parametrize("profile", [ONE, pytest.param(settings(MANY, max_examples=16), marks=MORE)])
 def test_a_stream_and_its_restart_are_as_in_spark_or_refused(spark, kafka, tmp_path, profile):
     @profile
+    @example(A_STREAM)
     @given(streams())
     def holds(case):
         topic = kafka.create_topic(partitions=2, retention_ms=-1)
         options = {name: text.replace(NEW, topic) for name, text in case.options.items()}
         both = {"penstock.kafka": options, "kafka": {**sparks_own(options), **options}}
-        number = 0
+        limits = {name.lower(): text for name, text in options.items() if name.lower().endswith("offsetspertrigger")}
+        number, read, left = 0, [], set()
         for written in case.written:
             for partition, count, how in written:
                 these = records(partition, count, first=number)
@@ -496,6 +511,12 @@ def test_a_stream_and_its_restart_are_as_in_spark_or_refused(spark, kafka, tmp_p
                 run(spark, name, {"kafka.bootstrap.servers": kafka.address, **given}, tmp_path / topic / name)
                 for name, given in both.items()
             )
+            if len(limits) == 2 and not isinstance(ours, Refusal) and not isinstance(theirs, Refusal):
+                # As the page says, Spark leaves a last batch that is too small to the next run.
+                read += ours
+                left = (left | set(ours)) - set(theirs)
+                assert len(left) < int(limits["minoffsetspertrigger"]) and {*theirs} <= {*read}
+                continue
             check(ours, theirs)
             if isinstance(ours, Refusal):
                 return
