@@ -21,7 +21,7 @@ from penstock import BadConfigurationError, DataLostError
 
 #: What fails is not made smaller, which would take minutes: an example is short.
 SOME = settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -363,7 +363,7 @@ def check(ours, theirs):
 
 
 @pytest.mark.spark
-@pytest.mark.budget(60)
+@pytest.mark.budget(120)
 @pytest.mark.parametrize("profile", [SOME, pytest.param(MANY, marks=MORE)])
 def test_a_batch_is_as_in_spark_or_refused(spark, kafka, kafka_source, logs, profile):
     @profile
@@ -487,7 +487,7 @@ def run(spark, connector, options, checkpoint):
 
 
 @pytest.mark.spark
-@pytest.mark.budget(60)
+@pytest.mark.budget(120)
 @pytest.mark.parametrize("profile", [ONE, pytest.param(settings(MANY, max_examples=16), marks=MORE)])
 def test_a_stream_and_its_restart_are_as_in_spark_or_refused(spark, kafka, tmp_path, profile):
     @profile
