@@ -140,8 +140,30 @@ def test_batch_beyond_the_end_is_an_error_unless_loss_is_taken(log):
     with pytest.raises(BadConfigurationError, match="a-0 can be read up to offset 10 now, not to 12"):
         log.batch(stop=SpecificOffsets({A0: 12}))
     assert ranges(log.batch(stop=SpecificOffsets({A0: 12}), fail_on_data_loss=False)) == [("a-0", 0, 10)]
-    with pytest.raises(DataLostError, match="a-0 ends at 10, before offset 12"):
-        log.batch(batch_start=SpecificOffsets({A0: 12}))
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_start_after_the_end_is_an_error(log, fail):
+    """Nothing would be read of that partition, which must not look like a partition without records."""
+    log.make("a", 10, 10)
+    for start, stop in [
+        (SpecificOffsets({A0: 0, A1: 12}), None),
+        (SpecificOffsets({A0: 0, A1: 12}), Latest()),
+        (Timestamp(9_000), SpecificOffsets({A0: 10, A1: 5})),
+    ]:
+        options = {"stop": stop, "fail_on_data_loss": fail}
+        with pytest.raises(BadConfigurationError, match=r"start: a-1 would start at \d+, after its end at \d+"):
+            log.batch(batch_start=start, **options)
+        if stop is not None:
+            with pytest.raises(BadConfigurationError, match="start: a-1 would start at"):
+                log.enumerate(start=start, **options)
+
+
+def test_a_group_may_be_beyond_the_end(log):
+    log.make("a", 10, 10)
+    log.groups["g"] = {A0: 3, A1: 8}
+    found = log.batch(batch_start=GroupOffsets("g"), stop=SpecificOffsets({A0: 5, A1: 5}))
+    assert ranges(found) == [("a-0", 3, 5)]
 
 
 def test_start_before_what_is_kept_is_a_loss(log):

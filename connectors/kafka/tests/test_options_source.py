@@ -72,7 +72,10 @@ def test_topics():
     assert source(subscribe=" b, a ,b").subscription.topics == ("a", "b")
     pattern = source(subscribePattern="orders-.*").subscription
     assert (pattern.topics, pattern.partitions) == ((), frozenset())
-    assert [pattern.matches(topic) for topic in ("orders-1", "my-orders-1", "orders")] == [True, False, False]
+    assert [pattern.matches(topic) for topic in ("orders-1", "my-orders-1", "orders")] == [True, True, False]
+    whole = source(subscribePattern="^orders$").subscription
+    assert source(subscribePattern=r"\[[a-z\[\]&-]+&&").subscription.pattern is not None
+    assert [whole.matches(topic) for topic in ("orders", "my-orders", "orders-1")] == [True, False, False]
     assert not source(subscribePattern=".*").subscription.matches("__consumer_offsets")
     assigned = source(assign='{"t": [1, 0], "u": [2]}').subscription
     assert (assigned.topics, assigned.partitions) == (("t", "u"), {T0, T1, LogPartition("u", 2)})
@@ -89,6 +92,8 @@ def test_topics():
         ({"subscribe": "a b"}, "'a b' can't be a topic"),
         ({"subscribePattern": " "}, "'subscribePattern' is empty"),
         ({"subscribePattern": "a("}, "'a(' is no regular expression"),
+        ({"subscribePattern": "[a-z&&[^b]]+"}, "which Java and Python read differently"),
+        ({"subscribePattern": "[a[b]]"}, "which Java and Python read differently"),
         ({"assign": "t"}, "option 'assign': 't' is not JSON such as"),
         ({"assign": "{}"}, "option 'assign'"),
         ({"assign": '{"t": ' + "[" * 100_000}, "[…' is not JSON such as"),

@@ -94,13 +94,14 @@ def test_ways_to_name_what_is_read(kafka, kafka_source, topic):
     both = kafka_source(subscribe=f"{topic},{other}").list_splits()
     assert {split.stream for split in both} == {topic, other}
     assert {split.stream for split in kafka_source(subscribePattern=f"{topic}.*").list_splits()} == {topic, other}
-    assert {split.stream for split in kafka_source(subscribePattern=f"{topic}").list_splits()} == {topic}
+    assert {split.stream for split in kafka_source(subscribePattern=f"{topic}$").list_splits()} == {topic}
+    assert {split.stream for split in kafka_source(subscribePattern=topic).list_splits()} == {topic, other}
     assert kafka_source(subscribePattern="no-topic-is-called-so.*").list_splits() == []
 
 
 def test_kafkas_own_topics_are_not_found_by_a_pattern(kafka, kafka_source, topic):
     assert "__consumer_offsets" in KafkaAdmin({"bootstrap.servers": kafka.address}, read_committed=True).topic_names()
-    found = kafka_source(subscribePattern=f"__.*|{topic}").list_splits()
+    found = kafka_source(subscribePattern=f"__.*|{topic}$").list_splits()
     assert {split.stream for split in found} == {topic}
 
 

@@ -54,7 +54,11 @@ _RANGE = (
         required_with=(unless("subscribePattern"), unless("assign")),
         excludes=(when("subscribePattern"),),
     ),
-    Option("subscribePattern", "Regular expression for the whole names of topics to read, also of those made later"),
+    Option(
+        "subscribePattern",
+        "Regular expression that is found in the names of topics to read, also of those made later; ^orders$ is for a "
+        "whole name",
+    ),
     Option(
         "startingTimestamp",
         "Start at the first record at or after this time (ms since the epoch)",

@@ -13,6 +13,9 @@ from penstock_kafka.options._positions import parse_assignment
 __all__ = ["Subscription", "check_topic"]
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+#: A class of characters with what is in it, or an escaped character.
+_CLASS = re.compile(r"\\.|\[(\^?\]?(?:\\.|[^\]\\])*)\]", re.DOTALL)
 #: Kafka's own topics are read only where they are named, never by a pattern, as with the Java client's default.
 _INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
@@ -28,7 +31,7 @@ def check_topic(option: str, topic: str) -> str:
 
 @dataclass(frozen=True)
 class Subscription:
-    """Topics by name, in order, of some only ``partitions`` (empty: all); or all topics whose name has ``pattern``."""
+    """Topics by name, in order, of some only ``partitions`` (empty: all); or those in whose names ``pattern`` is."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -47,18 +50,28 @@ class Subscription:
                 raise BadConfigurationError("option 'subscribe' names no topic; write topics separated by commas")
             return cls(topics=tuple(sorted(check_topic("subscribe", topic) for topic in topics)))
         text = values["subscribePattern"].strip()
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise BadConfigurationError(
-                f"option 'subscribePattern': {text!r} is no regular expression: {error}"
-            ) from None
+        _check_pattern(text)
         if not text:
             raise BadConfigurationError("option 'subscribePattern' is empty; write for example orders-.*")
         return cls(pattern=text)
 
     def matches(self, topic: str) -> bool:
-        """Returns whether ``topic`` is read, all of it or some partitions. A pattern is for whole names."""
+        """Returns whether ``topic`` is read, all of it or some partitions."""
         if self.pattern is None:
             return topic in self.topics
-        return topic not in _INTERNAL and re.fullmatch(self.pattern, topic) is not None
+        # Anywhere in the name, as Spark's connector looks for it.
+        return topic not in _INTERNAL and re.search(self.pattern, topic) is not None
+
+
+def _check_pattern(text: str) -> None:
+    # Java joins and intersects classes there, and Python takes the characters as they are.
+    inside = [_ESCAPED.sub("", found[1]) for found in _CLASS.finditer(text) if found[1]]
+    if any("[" in characters or "&&" in characters for characters in inside):
+        raise BadConfigurationError(
+            f"option 'subscribePattern': {text!r} has [ or && within [...], which Java and Python read differently: "
+            "write the characters of the class one by one, or \\[ and \\& for the characters themselves"
+        )
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadConfigurationError(f"option 'subscribePattern': {text!r} is no regular expression: {error}") from None

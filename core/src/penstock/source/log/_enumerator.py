@@ -16,7 +16,7 @@ from penstock.source.log._first_answer import FirstAnswer
 from penstock.source.log._group_commits import GroupCommits
 from penstock.source.log._limits import cut, take_share
 from penstock.source.log._losses import LossPolicy
-from penstock.source.log._positions import Earliest, Latest, LogPartition, StopPosition
+from penstock.source.log._positions import Earliest, GroupOffsets, Latest, LogPartition, StopPosition
 from penstock.source.log._start_stop import resolve
 from penstock.source.log._tracking import TrackedPartitions, shown
 
@@ -142,10 +142,19 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
                 f"{', '.join(absent)} can't be read: it does not exist, or this user may not describe it"
             )
         start = options.batch_start if self._bounded else options.start
-        self._positions.update(self._ask(lambda: resolve(self._client, start, partitions, "start")))
+        starts = self._ask(lambda: resolve(self._client, start, partitions, "start"))
+        self._positions.update(starts)
         self._tracked.check(found)
         self._fix_stops()
+        if not isinstance(start, GroupOffsets):  # how far a group has come is not for the user to say
+            self._refuse_stops_before(starts)
         self._changed = True
+
+    def _refuse_stops_before(self, starts: Mapping[LogPartition, int]) -> None:
+        for partition, start in sorted(starts.items()):
+            stop = (self._stops or {}).get(partition, start)
+            if stop < start:
+                raise BadConfigurationError(f"start: {partition} would start at {start}, after its end at {stop}")
 
     def _fix_stops(self) -> None:
         """Turns the end of a bounded stream or read into positions, once; they are a part of the state."""
