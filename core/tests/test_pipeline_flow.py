@@ -279,6 +279,27 @@ def test_a_sink_of_spark_has_the_same_target(tmp_path):
     assert "4:6: sink 'b' writes where sink 'a' writes" in str(mistakes_of(tmp_path, text + "commit: separate\n"))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "outer_and_inner"),
+    [
+        ("{path: out}", "{path: out/late}", "ab"),
+        ("{path: out/a/late}", "{path: ./out}", "ba"),
+        ("{path: 's3://b/out/late'}", "{path: 's3a://b/out/'}", "ba"),
+        ("{path: out}", "{path: out/_late}", ""),
+        ("{path: out/a}", "{path: out/ab}", ""),
+    ],
+)
+def test_a_directory_in_a_directory(tmp_path, one, other, outer_and_inner):
+    pytest.importorskip("penstock_filesystem")
+    found = mistakes_of(tmp_path, TWO.format("filesystem", one, other))
+    if not outer_and_inner:
+        assert found == []
+        return
+    outer, inner = outer_and_inner
+    said = f"4:6: warning: sink '{inner}' writes below the directory of sink '{outer}': who reads that directory"
+    assert [text.startswith(said) for text in found] == [True]
+
+
 FILES = "source: {{format: penstock.filesystem, schema: id long, options: {{path: {0}, format: csv{1}}}}}\n"
 TO_FILES = "sink: {{format: penstock.filesystem, options: {{path: {0}, format: csv}}}}\ncheckpoint: {1}\n"
 READ_BACK = "2:7: warning: source 'source' reads what the sink writes: rows come back in a later batch"

@@ -47,7 +47,9 @@ class Place:
 
 
 def check_targets(reading: Reading) -> None:
-    """Notes sinks with one target, which would mix up their rows for readers; warns of what is read back."""
+    """Notes sinks with one target, which would mix up their rows for readers; warns of directories in directories, and
+    of what is read back.
+    """
     targets: list[tuple[SinkSpec, Place]] = []
     for sink in reading.sinks:
         place = target_of(sink, reading.spark)
@@ -59,10 +61,25 @@ def check_targets(reading: Reading) -> None:
                 f"sink '{sink.name}' writes where sink '{before.name}' writes: give it another target, or join both "
                 "views with UNION ALL into one sink"
             )
+        for outer, inner in _nested(sink, place, targets) if before is None else ():
+            sink.at.complain(
+                f"sink '{inner.name}' writes below the directory of sink '{outer.name}': who reads that directory "
+                "reads the rows of both",
+                is_warning=True,
+            )
         targets.append((sink, place))
     for source in reading.sources:
         if not source.is_batch:
             _check_source(source, list(_origins(source, reading.spark)), targets, reading)
+
+
+def _nested(sink: SinkSpec, place: Place, targets: list[tuple[SinkSpec, Place]]) -> Iterator[tuple[SinkSpec, SinkSpec]]:
+    """Yields the outer and the inner one of ``sink`` and each sink before it that writes in the same tree."""
+    for other, target in targets:
+        if target.holds(place):
+            yield other, sink
+        elif place.holds(target):
+            yield sink, other
 
 
 def _check_source(
