@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock import register
 from penstock.errors import PenstockError
-from penstock.spark import register
 from penstock.storage import open_storage
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 from penstock_filesystem import FileSystemConnector

@@ -107,7 +107,7 @@ def _apart(sinks: tuple[SinkSpec, ...], ways: Mapping[str, list[str]]) -> tuple[
 
 def _function(query: PlannedQuery, views: Views, base: str, between: set[str]) -> Callable[[DataFrame, int], None]:
     """Returns the function of ``foreachBatch``. The rows of ``base`` are computed once for all sinks."""
-    from penstock.spark import SinkGroup, batch_writer
+    from penstock import SinkGroup, batch_writer
 
     sinks = {sink.name: sink for sink in query.sinks}
     group = None

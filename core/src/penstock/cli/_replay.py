@@ -28,9 +28,9 @@ def send_letters(
     as_json: bool,
 ) -> int:
     """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the arguments), 130 or 143 (stopped)."""
+    from penstock import register, replay
     from penstock.checkpoint import stored_sink_of
     from penstock.cli._session import start_session
-    from penstock.spark import register, replay
 
     stored_sink_of(checkpoint, options, sink_name=sink)  # what is wrong with it is said before Spark starts
     redact = redactor_of_options({**conf, **source_options, **options})

@@ -197,8 +197,9 @@ class _Run:
             self._report(planned, query)
 
     def _start(self) -> SparkSession:
+        from penstock import register
         from penstock.cli._session import start_session
-        from penstock.spark import SessionMetrics, register
+        from penstock.spark import SessionMetrics
 
         check_before_start(self._pipeline)
         relay = None if self._choices.verbose else lambda text: self._reporter.line(self._redact(text))

@@ -4,15 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    # Those with "as" are public in penstock itself.
     from penstock.spark._data_source import PenstockDataSource
-    from penstock.spark._enrich import enrich, enrich_async
-    from penstock.spark._foreach_batch import batch_writer
+    from penstock.spark._enrich import enrich as enrich
+    from penstock.spark._enrich import enrich_async as enrich_async
+    from penstock.spark._foreach_batch import batch_writer as batch_writer
     from penstock.spark._metrics import CountsParam
     from penstock.spark._read import BatchReader, StreamReader
-    from penstock.spark._registration import Registration, register
-    from penstock.spark._replay import replay
-    from penstock.spark._session_metrics import SessionMetrics, export_metrics, serve_metrics
-    from penstock.spark._sink_group import SinkGroup
+    from penstock.spark._registration import Registration
+    from penstock.spark._registration import register as register
+    from penstock.spark._replay import replay as replay
+    from penstock.spark._session_metrics import SessionMetrics
+    from penstock.spark._session_metrics import export_metrics as export_metrics
+    from penstock.spark._session_metrics import serve_metrics as serve_metrics
+    from penstock.spark._sink_group import SinkGroup as SinkGroup
 
 __all__ = [
     "BatchReader",
@@ -21,14 +26,6 @@ __all__ = [
     "Registration",
     "SessionMetrics",
     "StreamReader",
-    "batch_writer",
-    "enrich",
-    "enrich_async",
-    "export_metrics",
-    "register",
-    "replay",
-    "serve_metrics",
-    "SinkGroup",
 ]
 
 #: Loaded on first use: every query starts processes that read or write, and need few of these.

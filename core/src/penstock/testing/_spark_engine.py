@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from penstock import errors
+from penstock import batch_writer, errors
 from penstock._commit import TwoPhaseCommit
 from penstock._letters import create_sink
 from penstock.checkpoint import chain_of, home_of, names_of, open_identity, query_id_of
@@ -32,7 +32,7 @@ from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.source import Source
-from penstock.spark import CountsParam, batch_writer
+from penstock.spark import CountsParam
 from penstock.storage import LocalStorage
 from penstock.testing._faults import Steps, faulty_sink, faulty_source
 from penstock.testing._sink_engine import Shares
