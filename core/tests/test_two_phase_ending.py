@@ -288,14 +288,29 @@ def test_a_part_that_another_process_has_published_and_cleared_is_not_lost(write
 
 
 def test_whether_a_batch_write_is_decided_is_told_or_not_known(write):
-    assert write.protocol.has_decided() is False
     write.protocol.commit_at_once(write.results)
-    assert write.protocol.has_decided() is True
+    assert write.protocol.settle_at_once() is True
     for error in (OSError("away"), RetriableError("away")):
         write.storage.before["list"] = [partial(fail, error)]
-        assert write.protocol.has_decided() is None
+        assert write.protocol.settle_at_once() is None
     write.storage.files.clear()
-    assert write.protocol.has_decided() is False
+    assert write.protocol.settle_at_once() is None, "another process has ended it, in one way or the other"
+    assert not write.storage.files
+
+
+def test_a_decision_that_comes_after_it_was_ruled_out_is_refused(write):
+    write.storage.has_late_calls = True
+    assert write.protocol.settle_at_once() is False
+    with pytest.raises(DisplacedError, match="undone"):
+        write.protocol.commit_at_once(write.results)
+    assert write.head.kind is LinkKind.CLAIM and write.sink.all_asked("publish") == []
+
+
+def test_a_claim_that_fails_leaves_open_whether_a_batch_write_is_decided(write):
+    write.storage.before["create"] = [partial(fail, OSError("away"))]
+    assert write.protocol.settle_at_once() is False, "on a disk a call that has failed is over"
+    write.storage.has_late_calls = True
+    assert write.protocol.settle_at_once() is None
 
 
 def test_clearing_closes_its_committer(write):

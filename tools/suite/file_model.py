@@ -42,6 +42,7 @@ class FileTarget(SimulatedTarget):
         super().__init__(scheduler)
         self.files: dict[str, bytes] = {}
         self.taken: dict[str, bytes] = {}
+        self.lists_may_be_behind = True
         #: What the last list of each directory had.
         self.lists: dict[str, list[str]] = {}
         # Parts at once, or chunks that a later batch or the end of the run merges.
@@ -87,13 +88,20 @@ class FileTarget(SimulatedTarget):
         path = min(path for path, _ in self.visible())
         self.taken[path] = self.files.pop(path)
 
+    def paths_in(self, directory: str) -> list[str]:
+        """Returns the paths right below ``directory``, which ends with a slash, inside of a call: never those of
+        before, which :meth:`~penstock.storage.Storage.list_names` rules out.
+        """
+        return sorted(path for path in self.files if path.startswith(directory) and "/" not in path[len(directory) :])
+
     def paths_below(self, prefix: str) -> list[str]:
         """Returns the paths that begin with ``prefix``, inside of a call. A store's list may be behind: now and then
         these are the paths of the list before.
         """
         paths = sorted(path for path in self.files if path.startswith(prefix))
         before, self.lists[prefix] = self.lists.get(prefix, paths), paths
-        return before if before != paths and self.scheduler.has_trouble("stale list") else paths
+        may_be_behind = self.lists_may_be_behind and before != paths
+        return before if may_be_behind and self.scheduler.has_trouble("stale list") else paths
 
     def ask(
         self,
@@ -157,11 +165,31 @@ class _Disk(Storage):
     def url(self, path: str) -> str:
         return f"file:{path}"
 
+    def read(self, path: str) -> bytes:
+        return bytes(Reading.open_input_file(path).read())
+
+    def list_names(self, directory: str) -> list[str]:
+        there, prefix = target(), f"{directory}/"
+        paths = there.ask(f"list {short(prefix)}", lambda: there.paths_in(prefix))
+        return [path[len(prefix) :] for path in paths]
+
     def create(self, path: str, data: bytes) -> bool:
-        raise NotImplementedError
+        there = target()
+
+        def create() -> bool:
+            is_new = path not in there.files
+            there.files.setdefault(path, data)
+            return is_new
+
+        created: bool = there.ask(f"create {short(path)}", create, lambda: None)
+        return created
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        raise NotImplementedError
+        there = target()
+        there.ask(f"put {short(path)}", lambda: there.files.__setitem__(path, data), lambda: None)
+
+    def remove_empty(self, directory: str) -> None:
+        """Does nothing: directories are where their files are."""
 
     def size(self, path: str) -> int | None:
         there = target()
@@ -415,10 +443,11 @@ class _Paginator:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def paginate(self, *, Bucket: str, Prefix: str) -> Iterator[dict[str, Any]]:
+    def paginate(self, *, Bucket: str, Prefix: str, Delimiter: str = "") -> Iterator[dict[str, Any]]:
         there, prefix = target(), f"{Bucket}/{Prefix}"
         if self._name == "list_objects_v2":
-            paths = there.ask(f"list {short(prefix)}", lambda: there.paths_below(prefix))
+            listed = there.paths_in if Delimiter else there.paths_below
+            paths = there.ask(f"list {short(prefix)}", lambda: listed(prefix))
             yield {"Contents": [{"Key": path[len(Bucket) + 1 :]} for path in paths]}
             return
         found = there.ask(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.azure_model import AzureTarget, RepeatingAzureTarget
+from suite.batch_world import check_writes
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.schedules import check_schedules, check_seed
@@ -30,6 +31,14 @@ def test_schedules_by_chance(target, schedules):
 )
 def test_schedules_by_chance_of_a_batch_function(target, schedules):
     check_schedules(target, schedules, "killed after", in_batch=True)
+
+
+@pytest.mark.parametrize("target", [DiskTarget, S3Target])
+@pytest.mark.parametrize(
+    "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a few minutes have room for"))]
+)
+def test_batch_writes_by_chance(target, schedules):
+    check_writes(target, schedules)
 
 
 @pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget, RepeatingGcsTarget])

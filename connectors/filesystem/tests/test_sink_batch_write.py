@@ -281,7 +281,7 @@ def test_a_task_that_fails_undoes_all(tmp_path):
 
 
 def decided_and_killed(root, steps):
-    """Killed with one of its parts published."""
+    """Killed with one of its parts published. Returns the writer, and what its tasks have reported."""
     one = Write(root)
     messages = [one.task(share) for share in SHARES]
 
@@ -293,6 +293,21 @@ def decided_and_killed(root, steps):
     with pytest.raises(Crash):
         one.commit(messages)
     steps(None)
+    return one.writer, messages
+
+
+def test_an_abort_that_publishes_says_so(tmp_path, steps, caplog):
+    """Spark calls it if the process that commits has died, and reports a failure."""
+    writer, messages = decided_and_killed(tmp_path, steps)
+    new_process(writer).abort(messages)
+    assert visible(tmp_path) == ROWS and left(tmp_path) == []
+    assert "all of it is visible now" in caplog.text and "do not write it again" in caplog.text
+
+
+def test_an_abort_that_publishes_nothing_says_nothing(tmp_path, caplog):
+    one = Write(tmp_path)
+    new_process(one.writer).abort([one.task([0]), None])
+    assert visible(tmp_path) == [] and caplog.text == ""
 
 
 def lose_what_is_hidden(root):

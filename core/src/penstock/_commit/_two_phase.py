@@ -674,20 +674,21 @@ class TwoPhaseCommit:
         self._chain.mark_done(head.link.pending, durable=True)
         return True
 
-    def abort_at_once(self, results: Sequence[TaskResult | None]) -> None:
+    def abort_at_once(self, results: Sequence[TaskResult | None]) -> bool:
         """A batch write failed, or is undone. What was decided is published all the same; otherwise nothing stays.
 
-        ``results``: ``None`` for tasks that have not reported; some may still run.
+        ``results``: ``None`` for tasks that have not reported; some may still run. Returns whether it is published.
         """
-        head = self._chain.head()
+        head, is_published = self._chain.head(), False
         if head.link.number >= 0:  # else it has ended: its log is gone
             head = self._claim(head)
-            self._publish_at_once(head)
+            is_published = self._publish_at_once(head) and head.link.batch >= 0
         if head.link.batch < 0:
             self._discard([output for result in results if result is not None for output in result.outputs])
         self.clear_at_once()
         if None in results:
             self._outlast_stragglers(self.clear_at_once)
+        return is_published
 
     def finish_at_once(self) -> Link | None:
         """Publishes what a batch write had decided, and clears up. Returns the decision; ``None`` if it was lost.
@@ -702,12 +703,20 @@ class TwoPhaseCommit:
         self.clear_at_once()
         return decision if is_published else None
 
-    def has_decided(self) -> bool | None:
-        """Returns whether a batch write is decided; ``None`` if that is unknown at the moment."""
+    def settle_at_once(self) -> bool | None:
+        """Returns whether a batch write whose commit has failed is decided; ``None`` if that can't be known.
+
+        A request for the decision may have been given up, and arrive later. A claim takes its place in the log, so that
+        an answer that it is not decided stays true.
+        """
         try:
-            return self._chain.head().link.batch >= 0
+            head = self._chain.head()
+            if head.link.number >= 0 and head.link.batch < 0 and self._chain.storage.has_late_calls:
+                head = self._claim(head)
         except (OSError, RetriableError):
             return None
+        # Without its log, the write was ended by another process: undone, or published.
+        return head.link.batch >= 0 if head.link.number >= 0 else None
 
     def clear_at_once(self) -> None:
         """Removes whatever a batch write that has ended made and did not publish. It never counts any more."""

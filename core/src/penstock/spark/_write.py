@@ -364,7 +364,7 @@ class BatchWriter(DataSourceArrowWriter):
         try:
             protocol.commit_at_once(results)
         except (OSError, RetriableError) as error:
-            if self._protocol(NO_RETRIES).has_decided() is False:
+            if self._protocol(NO_RETRIES).settle_at_once() is False:
                 raise
             if self._log is None:
                 raise RetriableError(
@@ -383,8 +383,12 @@ class BatchWriter(DataSourceArrowWriter):
             _log.warning("everything is written; what failed tasks have left could not be removed (%s)%s", error, again)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Driver. What was decided is published all the same."""
-        self._protocol().abort_at_once(_reports(messages))
+        """Driver. What was decided is published all the same; the log says so, as Spark reports a failure."""
+        if self._protocol().abort_at_once(_reports(messages)):
+            _log.error(
+                "this write was decided before it failed, and all of it is visible now at %s: do not write it again",
+                self._sink.target,
+            )
         self._leave()
 
     def _leave(self, retry: RetryPolicy | None = None) -> None:

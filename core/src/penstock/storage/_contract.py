@@ -67,6 +67,9 @@ class Storage(ABC):
     #: Independent requests that one piece of work makes at the same time.
     requests_at_once: int = 8
 
+    #: Whether a call that has failed may still be carried out later, as by a store behind a network.
+    has_late_calls: bool = True
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         _make_repeatable(cls)

@@ -98,6 +98,8 @@ def _in_its_directory(path: str, open_file: Callable[[], BinaryIO]) -> BinaryIO:
 class LocalStorage(Storage):
     """Atomicity comes from link(2) and rename(2); without hard links, from a rename that never replaces."""
 
+    has_late_calls = False
+
     @functools.cached_property
     def fs(self) -> pafs.FileSystem:
         return pafs.LocalFileSystem()

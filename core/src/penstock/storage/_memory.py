@@ -14,6 +14,8 @@ __all__ = ["MemoryStorage"]
 class MemoryStorage(Storage):
     """For decisions that need not outlive the process."""
 
+    has_late_calls = False
+
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
