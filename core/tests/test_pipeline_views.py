@@ -123,9 +123,11 @@ def test_a_table_feeds_no_sink(spark, views_of):
 
 def test_views_of_a_batch(spark, views_of, tmp_path):
     """SQL and Python, in the order of the file, with tables as they are at that moment."""
-    (tmp_path / "job.py").write_text("def twice(spark, views):\n    return views['named'].union(views['named'])\n")
+    (tmp_path / "job_of_views.py").write_text(
+        "def twice(spark, views):\n    return views['named'].union(views['named'])\n"
+    )
     views = {"named": "SELECT value, name FROM orders JOIN customers ON value = k", "other": "SELECT * FROM orders"}
-    views["both"] = {"python": "job.py:twice"}
+    views["both"] = {"python": "job_of_views.py:twice"}
     pipeline, made = views_of(views, "orders", "both")
     rows = spark.range(4).selectExpr("current_timestamp() AS timestamp", "id AS value")
     with pytest.raises(BadConfigurationError):  # a union of a stream with itself reads it twice

@@ -471,6 +471,7 @@ TRUSTED: dict[str, str] = {
     "penstock.spark._write": "the plan of a group's batch, made in this session and passed on by Spark",
     "penstock._commit._tasks": "what Spark carries between the driver and the tasks of one run",
     "penstock.cli._located": "a pipeline's file: who runs the command has written it",
+    "penstock.cli._check_targets": "a pipeline's file: who runs the command has written it",
     "penstock.cli._pipeline": "a pipeline's file: who runs the command has written it",
     "penstock.spark._driver_counts": "counters that this user's own processes have written, in a folder of theirs",
     "penstock.spark._session_metrics": "Spark's progress of a query in this process",

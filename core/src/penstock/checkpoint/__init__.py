@@ -15,7 +15,7 @@ from penstock.checkpoint._queries import (
     stored_sink_of,
 )
 from penstock.checkpoint._spark_log import SparkLog
-from penstock.checkpoint._stored import StoredSink, chain_of, query_id_of, remember_sink
+from penstock.checkpoint._stored import StoredSink, chain_of, query_id_of, read_form, remember_sink, sink_path
 
 __all__ = [
     "BatchInFunction",
@@ -47,11 +47,13 @@ __all__ = [
     "open_stored_query",
     "options_by_member",
     "query_id_of",
+    "read_form",
     "remember_group",
     "remember_sink",
     "remember_write",
     "resolve",
     "restore_offsets",
+    "sink_path",
     "stored_sink_of",
     "take_over",
 ]

@@ -7,11 +7,10 @@ Another way would read the sources from the beginning, or write the last batch a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.checkpoint import SparkLog, chain_of, home_of, members_of, named_sinks
+from penstock.checkpoint import SparkLog, chain_of, home_of, members_of, named_sinks, read_form, sink_path
 from penstock.cli._check_targets import target_of
 from penstock.cli._pipeline import Commit, Pipeline, SinkSpec
 from penstock.errors import BadConfigurationError
@@ -62,13 +61,13 @@ def _gone(pipeline: Pipeline, storage: Storage, path: str, names: set[str]) -> I
 
 def _has_written(pipeline: Pipeline, storage: Storage, path: str, name: str) -> bool:
     home = f"{path}/{name}" if pipeline.commit is Commit.SEPARATE else home_of(path, name)
-    return storage.exists(f"{home}/penstock/sink.json")
+    return storage.exists(sink_path(home))
 
 
 def _is_target(sink: SinkSpec, pipeline: Pipeline, storage: Storage, home: str) -> bool:
     """Returns whether ``sink`` writes where the sink stored at ``home`` does."""
-    stored = json.loads(storage.read(f"{home}/penstock/sink.json"))
-    before = replace(sink, format=f"penstock.{stored['connector']}", options=dict(stored["options"]))
+    stored = read_form(storage, sink_path(home))
+    before = replace(sink, format=f"penstock.{stored.name}", options=dict(stored.texts))
     one, other = target_of(before, pipeline.spark), target_of(sink, pipeline.spark)
     return one is not None and other is not None and one.is_same(other)
 
