@@ -68,12 +68,20 @@ class _Container(AzureStorage):
     def _listing(self, path: str) -> Iterator[tuple[Any, str]]:
         container, _, name = path.partition("/")
         with _translated(self.url(path), []):
-            yield SimpleNamespace(container_name=container, list_blobs=_list_blobs), f"{name}/"
+            yield SimpleNamespace(container_name=container, list_blobs=_list_blobs, walk_blobs=_walk_blobs), f"{name}/"
 
 
 def _list_blobs(prefix: str, *, include: Sequence[str]) -> Iterator[Any]:
     there = target()
-    paths = there.ask(f"list {short(prefix)}", lambda: there.paths_below(f"container/{prefix}"))
+    return _blobs(there.ask(f"list {short(prefix)}", lambda: there.paths_below(f"container/{prefix}")))
+
+
+def _walk_blobs(prefix: str, *, include: Sequence[str], delimiter: str) -> Iterator[Any]:
+    there = target()
+    return _blobs(there.ask(f"list {short(prefix)}", lambda: there.paths_in(f"container/{prefix}")))
+
+
+def _blobs(paths: Sequence[str]) -> Iterator[Any]:
     return iter([SimpleNamespace(name=path.removeprefix("container/"), metadata={}) for path in paths])
 
 

@@ -71,6 +71,13 @@ class _Objects(GcsStorage):
             yield _Bucket(bucket), name
 
 
+class _Listed(list["_Blob"]):
+    """An answer of one page."""
+
+    #: Of directories; nobody asks for them here.
+    prefixes: frozenset[str] = frozenset()
+
+
 class _Bucket:
     """What of the client of a bucket is used."""
 
@@ -88,16 +95,18 @@ class _Bucket:
             return blob
         return None
 
-    def list_blobs(self, *, prefix: str, **how: Any) -> Iterator[_Blob]:
+    def list_blobs(self, *, prefix: str, delimiter: str = "", **how: Any) -> _Listed:
         there, begin = target(), f"{self.name}/{prefix}"
 
-        def listed() -> list[_Blob]:
-            found = [_Blob(path) for path in sorted(there.files) if path.startswith(begin)]
+        def listed() -> _Listed:
+            paths = there.paths_in(begin) if delimiter else [path for path in there.files if path.startswith(begin)]
+            found = _Listed(_Blob(path) for path in sorted(paths))
             for blob in found:
                 blob.look(there)
             return found
 
-        return iter(there.ask(f"list {short(begin)}", listed))
+        blobs: _Listed = there.ask(f"list {short(begin)}", listed)
+        return blobs
 
     def move_blob(
         self,

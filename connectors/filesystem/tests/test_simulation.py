@@ -33,7 +33,7 @@ def test_schedules_by_chance_of_a_batch_function(target, schedules):
     check_schedules(target, schedules, "killed after", in_batch=True)
 
 
-@pytest.mark.parametrize("target", [DiskTarget, S3Target])
+@pytest.mark.parametrize("target", [DiskTarget, S3Target, AzureTarget, GcsTarget])
 @pytest.mark.parametrize(
     "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a few minutes have room for"))]
 )

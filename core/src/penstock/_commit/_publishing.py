@@ -12,7 +12,7 @@ from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.printable import get_logger
 from penstock.sink import Committer, Found, SinkContext, TwoPhaseCommitSink
 
-__all__ = ["DisplacedError", "Publishing", "displaced", "undone"]
+__all__ = ["DisplacedError", "Publishing", "displaced", "ended", "undone"]
 
 _log = get_logger("penstock.sink")
 
@@ -34,6 +34,16 @@ def undone(chain: Chain) -> DisplacedError:
     return DisplacedError(
         f"this write was undone while it ran ({chain.directory}), by penstock finish --take-over: nothing of it is "
         "visible. Write it again"
+    )
+
+
+def ended(chain: Chain) -> DisplacedError:
+    """Returns the error of a batch write whose log another process has removed. An earlier request of this one may have
+    decided it, if the answer was lost.
+    """
+    return DisplacedError(
+        f"this write was ended while it ran ({chain.directory}), by penstock finish: all of it is visible, or nothing. "
+        "Look at the target before you write it again"
     )
 
 

@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from penstock._commit._chain import Chain, Head, Link, LinkKind, TaskOutput, now_ms
-from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
+from penstock._commit._publishing import DisplacedError, Publishing, displaced, ended, undone
 from penstock._commit._tasks import (
     AnySink,
     BatchPlan,
@@ -643,7 +643,7 @@ class TwoPhaseCommit:
                 raise undone(self._chain)
             return head  # an earlier try whose answer was lost
         if not self._chain.has_not_ended_before(link.number, planned.base):
-            raise undone(self._chain)
+            raise ended(self._chain)
         return Head(link)
 
     def _merged(self, head: Link, outputs: Sequence[TaskOutput]) -> list[TaskOutput]:
