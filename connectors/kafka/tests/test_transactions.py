@@ -356,6 +356,14 @@ def batch_of(topic, records):
     return pa.record_batch({"value": pa.array(values, pa.binary()), "topic": pa.array([topic] * records, pa.string())})
 
 
+def committed(kafka, topic, count):
+    """Returns the records once ``count`` are there: a coordinator answers before it has told the partitions."""
+    deadline = time.monotonic() + 60
+    while len(records := kafka.read(topic)) < count and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return records
+
+
 def write_and_flush(producer, topic):
     producer.produce(batch_of(topic, 2))
     producer.flush()
@@ -371,7 +379,7 @@ def test_ending_is_idempotent_and_tells_what_was_over(kafka, coordinators, open_
     assert coordinators.end(refs[2:], commit=False) == [Ended.DONE]
     assert coordinators.end(refs[2:], commit=True) == [Ended.OVER]
     assert coordinators.end([TransactionRef("never-heard-of", 999_999, 0)], commit=True) == [Ended.OVER]
-    assert len(kafka.read(topic)) == 4
+    assert len(committed(kafka, topic, 4)) == 4
 
 
 def test_a_late_request_never_ends_the_next_transaction_of_an_id(kafka, coordinators, open_transaction):
@@ -381,7 +389,7 @@ def test_a_late_request_never_ends_the_next_transaction_of_an_id(kafka, coordina
     _, second = open_transaction(topic)
     assert second.transactional_id == first.transactional_id and second != first
     assert coordinators.end([first], commit=True) == [Ended.OVER]
-    assert len(kafka.read(topic)) == 2
+    assert len(committed(kafka, topic, 2)) == 2
     assert coordinators.end([second], commit=True) == [Ended.DONE]
 
 
@@ -453,7 +461,7 @@ def test_a_pool_never_uses_a_slot_twice_in_a_batch_and_few_in_all(kafka, coordin
         assert len({ref.transactional_id for ref in refs}) == 3
         assert coordinators.end(refs, commit=True) == [Ended.DONE] * 3
         ids |= {ref.transactional_id for ref in refs}
-    assert len(kafka.read(topic)) == 24
+    assert len(committed(kafka, topic, 24)) == 24
     assert len(ids) <= 7, "a batch's three, those of the batch before, and one in advance"
 
 
