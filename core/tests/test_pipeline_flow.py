@@ -296,7 +296,7 @@ def test_a_directory_in_a_directory(tmp_path, one, other, outer_and_inner):
         assert found == []
         return
     outer, inner = outer_and_inner
-    said = f"4:6: warning: sink '{inner}' writes below the directory of sink '{outer}': who reads that directory"
+    said = f"4:6: warning: sink '{inner}' writes below the directory of sink '{outer}': a reader of that directory"
     assert [text.startswith(said) for text in found] == [True]
 
 

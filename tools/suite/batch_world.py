@@ -112,13 +112,8 @@ class BatchWorld:
         return [
             event("penstock finish is called", "finish", lambda: self._helper("finish", take_over=False)),
             event("finish --take-over is called", "take_over", lambda: self._helper("take over", take_over=True)),
-            event("the power fails", "power", self._lose_power),
+            event("the power fails", "power", self.scheduler.lose_power),
         ]
-
-    def _lose_power(self) -> None:
-        for process in list(self.scheduler.processes):
-            self.scheduler.kill(process)
-        self.scheduler.in_flight.clear()
 
     def _helper(self, name: str, *, take_over: bool) -> None:
         def end() -> None:

@@ -1,4 +1,6 @@
-"""Where the sinks of a pipeline file write, however it is spelled: no two of them to one place, and no loops unseen."""
+"""Where the sinks of a pipeline file write, however it is spelled: two sinks with one target are refused, and what is
+read back is a warning.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,8 @@ def check_targets(reading: Reading) -> None:
             )
         for outer, inner in _nested(sink, place, targets) if before is None else ():
             sink.at.complain(
-                f"sink '{inner.name}' writes below the directory of sink '{outer.name}': who reads that directory "
-                "reads the rows of both",
+                f"sink '{inner.name}' writes below the directory of sink '{outer.name}': a reader of that directory "
+                "gets the rows of both",
                 is_warning=True,
             )
         targets.append((sink, place))

@@ -251,6 +251,12 @@ class Scheduler:
         for one in (process, *process.threads):
             self._bury(one)
 
+    def lose_power(self) -> None:
+        """SIGKILL to every process; calls in flight never land."""
+        for process in list(self.processes):
+            self.kill(process)
+        self.in_flight.clear()
+
     def _bury(self, process: Process) -> None:
         process.alive = False
         process.call = process.until = None

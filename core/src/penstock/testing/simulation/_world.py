@@ -211,9 +211,7 @@ class World:
         return [int(name) for name in self.storage.inner.list_names(f"{_CHECKPOINT}/{directory}")]
 
     def _lose_power(self) -> None:
-        for process in list(self.scheduler.processes):
-            self.scheduler.kill(process)
-        self.scheduler.in_flight.clear()
+        self.scheduler.lose_power()
         if self.storage.volatile is not None:
             self.storage.inner.delete([self.storage.volatile])
 
