@@ -100,7 +100,12 @@ def reader(wheels, tmp_path, cases):
             marks=pytest.mark.exhaustive("as long as write-a-source, which is the witness"),
         ),
         pytest.param("options", "", id="options"),
-        pytest.param("prove-it", BRIEFLY, id="prove-it"),
+        pytest.param(
+            "prove-it",
+            BRIEFLY,
+            id="prove-it",
+            marks=pytest.mark.exhaustive("half a minute; write-a-source is the witness"),
+        ),
         pytest.param(
             "publish-it",
             WITH_SPARK,

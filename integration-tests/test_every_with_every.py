@@ -92,8 +92,12 @@ def systems(tmp_path_factory, broker, cassandra, pravega):
     ]
 
 
-@pytest.mark.budget(120)
-def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, bucket, tmp_path):
+ALL_STREAMS = pytest.mark.exhaustive("more streams in the same drivers; a sink of each connector is the witness")
+
+
+@pytest.mark.budget(90)
+@pytest.mark.parametrize("count", [5, pytest.param(7, marks=ALL_STREAMS)])
+def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, bucket, tmp_path, count):
     """Three drivers on the same checkpoints, with all sources and sinks.
 
     The first one falls asleep before its decision. The second one continues, and is killed between decision and
@@ -109,7 +113,7 @@ def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, buc
         Stream.between(kafka, S3Files(bucket)),
         Stream.between(files, WriteAheadCassandra(cassandra)),
         Stream.between(pravega, kafka, "at-least-once"),
-    ]
+    ][:count]
     matrix = Round(streams, tmp_path, driver)
     matrix.feed(ROWS)
 
@@ -138,16 +142,17 @@ def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, buc
     assert matrix.problems() == ""
 
 
-@pytest.mark.budget(90)
-def test_a_cluster_has_stragglers_and_loses_executors(driver, systems, cluster, tmp_path):
-    """In the first batches a task is tried twice at a time; later, there is a SIGKILL to an executor, twice."""
+@pytest.mark.budget(60)
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=ALL_STREAMS)])
+def test_a_cluster_has_stragglers_and_loses_executors(driver, systems, cluster, tmp_path, count):
+    """In the first batches a task is tried twice at a time; later, there is a SIGKILL to an executor."""
     files, kafka, tables, pravega = systems
     streams = [
         Stream.between(kafka, files, straggler=True),
         Stream.between(files, kafka, straggler=True),
         Stream.between(kafka, tables),
         Stream.between(kafka, pravega),
-    ]
+    ][:count]
     matrix = Round(streams, tmp_path, driver, master=cluster.url, **SPECULATION)
     matrix.feed(2 * ROWS)  # five batches
     run = matrix.start()

@@ -51,6 +51,9 @@ def fan_out(watched_copy, kafka, cassandra, tmp_path):
     return FanOut(watched_copy(kafka, partitions=3), cassandra, tmp_path / "out")
 
 
+@pytest.mark.exhaustive(
+    "a minute; the simulator has batch functions, and the kit kills one in test_a_batch_function_is_killed"
+)
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_driver_is_killed_between_two_sinks(driver, fan_out):
@@ -88,7 +91,7 @@ GROUP_POINTS = [
 ]
 
 
-@pytest.mark.exhaustive("a kill of a group; test_a_driver_is_killed_between_two_sinks stays, the simulator has groups")
+@pytest.mark.exhaustive("a kill of a group; the kit has test_a_batch_function_is_killed, and the simulator has groups")
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_driver_is_killed_half_way_through_a_group(driver, fan_out):

@@ -64,7 +64,9 @@ class Lines:
         return list(range(self.written))
 
 
-@pytest.mark.parametrize("deleted", [1, 2])
+@pytest.mark.parametrize(
+    "deleted", [pytest.param(1, marks=pytest.mark.exhaustive("one batch; two of them are the witness")), 2]
+)
 def test_offsets_that_were_deleted_are_refused_and_can_be_restored(spark, tmp_path, deleted):
     """The newest files of offsets/ and commits/ are gone, and there is more to read than before."""
     lines = Lines(spark, tmp_path)
@@ -222,7 +224,9 @@ def test_two_queries_run_in_turn_beside_the_listener(spark, tmp_path, source):
         assert lines.visible() == lines.everything()
 
 
-@pytest.mark.parametrize("end", ["stop", "nothing"])
+@pytest.mark.parametrize(
+    "end", ["nothing", pytest.param("stop", marks=pytest.mark.exhaustive("a driver; an end without it is the witness"))]
+)
 def test_everything_is_visible_after_a_script(tmp_path, end):
     """With ``spark.stop()``, and without."""
     (tmp_path / "in").mkdir()

@@ -80,6 +80,9 @@ FILES = {
 }
 
 
+@pytest.mark.exhaustive(
+    "three quarters of a minute; test_a_release_is_a_commit_and_a_tag_for_each_package is the witness"
+)
 @pytest.mark.budget(120)
 def test_a_dry_run_makes_every_file_and_changes_nothing(repository, tmp_path):
     out, head = tmp_path / "out", git(repository, "rev-parse", "HEAD")
@@ -124,6 +127,7 @@ def test_a_release_is_a_commit_and_a_tag_for_each_package(repository, tmp_path):
     assert "no fragment in changelog.d" in release(repository, "penstock-filesystem=0.1.8", status=1)
 
 
+@pytest.mark.exhaustive("builds again; test_a_release_is_a_commit_and_a_tag_for_each_package has two refusals")
 @pytest.mark.budget(60)
 def test_what_stands_in_the_way_is_said_in_a_line(repository, tmp_path):
     def refused(*arguments):

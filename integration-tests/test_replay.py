@@ -113,6 +113,7 @@ def test_letters_of_a_query_at_least_once(to_topic):
     assert len(kafka.read(orders.topic)) == 2
 
 
+@pytest.mark.exhaustive("letters of another sink; test_bad_records_go_back_to_their_topic_as_they_were is the witness")
 def test_letters_in_files_go_back_to_a_topic(spark, kafka, tmp_path):
     files = {"path": str(tmp_path / "out"), "format": "parquet"}
     files |= {"deadLetters.format": "filesystem", "deadLetters.path": str(tmp_path / "dead")}
@@ -146,6 +147,9 @@ def test_refused_rows_go_to_the_sink_once_it_takes_them(spark, kafka, cassandra,
     assert orders.replay(options={"maxRowBytes": "1mb"}) == 0
 
 
+@pytest.mark.exhaustive(
+    "three drivers of the command; test_bad_records_go_back_to_their_topic_as_they_were calls what it calls"
+)
 def test_the_command_says_what_it_has_sent(to_topic):
     orders = to_topic
     orders.add("{bad", "{worse")

@@ -19,7 +19,7 @@ PUBLISHING = r"POST .*\?uploadId="
 LOOKING = r"GET .*\?.*uploads"
 CLEARING = r"POST .*\?delete"
 
-MORE = pytest.mark.exhaustive("another kind of request; test_a_short_outage_is_not_noticed is the witness")
+MORE = pytest.mark.exhaustive("another kind of request; test_storage_s3.py and test_sink_s3.py have them without Spark")
 
 
 @pytest.fixture
@@ -49,9 +49,8 @@ def check(bucket, expected):
     assert not any("/.penstock/" in key for key in bucket.keys())  # noqa: SIM118 - a method of ours
 
 
-@pytest.mark.parametrize(
-    "late", [True, pytest.param(False, marks=pytest.mark.exhaustive("nothing was done; the other case is the witness"))]
-)
+@pytest.mark.exhaustive("a driver; test_storage_s3.py::test_deciding_rides_out_a_short_outage has the store alone")
+@pytest.mark.parametrize("late", [True, False])
 def test_a_short_outage_is_not_noticed(driver, csv_objects, store, late):
     """Each kind of request is refused three times in a row; late: after it was done."""
     server, bucket, options = store

@@ -35,6 +35,14 @@ def alone(wheels, tmp_path_factory):
     return environment
 
 
+OTHERS = pytest.mark.exhaustive(
+    "an environment for each connector; test_dependencies.py compares what each imports with what it asks for"
+)
+each_connector = pytest.mark.parametrize(
+    "connector", [pytest.param(name, marks=() if name == "kafka" else OTHERS) for name in CONNECTORS]
+)
+
+
 def run_python(environment, folder, code, *arguments):
     (folder / "job.py").write_text(code)
     return environment.run(environment.python, "job.py", *arguments, cwd=folder)
@@ -44,7 +52,7 @@ def test_there_are_connectors():
     assert {"filesystem", "kafka"} <= CONNECTORS.keys()
 
 
-@pytest.mark.parametrize("connector", CONNECTORS)
+@each_connector
 def test_a_connector_needs_only_what_it_asks_for(alone, connector, tmp_path):
     environment = alone(connector)
     assert "No broken requirements" in environment.check()
@@ -81,7 +89,7 @@ except ImportError as error:
 """
 
 
-@pytest.mark.parametrize("connector", CONNECTORS)
+@each_connector
 def test_an_executor_gets_no_second_pyspark_and_no_command_line(alone, connector, tmp_path):
     environment = alone(connector, bare=True)
     assert "No broken requirements" in environment.check()
@@ -269,6 +277,9 @@ def released(wheels, tmp_path_factory):
     return build
 
 
+@pytest.mark.exhaustive(
+    "two environments with Spark; test_a_plugin_for_another_core_is_named_and_not_imported is the witness"
+)
 @pytest.mark.spark
 @pytest.mark.budget(60)
 @pytest.mark.parametrize(

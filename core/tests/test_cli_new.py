@@ -50,7 +50,8 @@ def new_project(tmp_path):
 @pytest.mark.parametrize(
     "kind",
     [
-        *("database", "connector"),
+        "connector",
+        pytest.param("database", marks=pytest.mark.exhaustive("half a minute; the other kinds are the witnesses")),
         pytest.param("sink", marks=_FOLLOWED),
         pytest.param("source", marks=_FOLLOWED),
     ],

@@ -144,6 +144,7 @@ def visible(tmp_path):
     return sorted(row["id"] for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist())
 
 
+@pytest.mark.exhaustive("two drivers; test_a_failed_run_names_what_it_leaves_open is the witness")
 @pytest.mark.budget(60)
 def test_what_a_run_leaves_open_is_published_or_named(tmp_path):
     """Stopped, it publishes; killed, it leaves what 'inspect' names and 'finish' publishes. Counts are of the run."""

@@ -118,6 +118,7 @@ def test_two_sinks_of_one_query_are_committed_together(shop):
     )
 
 
+@pytest.mark.exhaustive("a driver of its own; test_two_sinks_of_one_query_are_committed_together is the witness")
 def test_each_sink_by_itself(shop):
     """With a view by Python, and a sink of Spark's."""
     (shop / "job.py").write_text("def even(spark, views):\n    return views['named'].where('id % 2 = 0')\n")

@@ -30,7 +30,6 @@ from penstock.testing import (
     SinkTarget,
     SourceOrigin,
     SourceSuite,
-    SparkSourceSuite,
     away,
 )
 from penstock.testing._lines import Moment
@@ -42,7 +41,7 @@ from penstock.testing._samples.source import LinesConnector
 from penstock.testing._sink_crashes import _share
 from penstock.testing._spark_source import with_its_package
 from penstock.testing._verdict import NOTE, Case, Verdict, does_not_apply
-from suite.kit import TieredSparkSinkSuite, by_default
+from suite.kit import TieredSparkSinkSuite, TieredSparkSourceSuite
 
 pytest_plugins = ["pytester"]
 sys.modules.setdefault("test_kit", sys.modules[__name__])  # for the suites that are written to files
@@ -130,13 +129,8 @@ class TestMinimalSource(SourceSuite):
         return SourceOrigin({"path": str(folder)}, put, unreachable=lambda: away(folder))
 
 
-class TestMinimalSourceOnSpark(SparkSourceSuite):
+class TestMinimalSourceOnSpark(TieredSparkSourceSuite):
     connector, origin = MinimalConnector, TestMinimalSource.origin
-    test_a_reader_is_killed = by_default(
-        SparkSourceSuite.test_a_reader_is_killed,
-        "after fetch",
-        otherwise="a kill at the other step; the one after a fetch stays",
-    )
 
 
 class TableConnector(Connector):

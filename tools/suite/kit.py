@@ -19,14 +19,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
+from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite, SparkSourceSuite
 from suite.tiers import MARKER
 
 __all__ = [
     "ALIKE_IN_BATCH",
+    "AS_OF_FILES",
     "WITHOUT_SPARK",
     "OneCrashOfEachKind",
     "TieredSparkSinkSuite",
+    "TieredSparkSourceSuite",
     "by_default",
     "only_columns_of",
 ]
@@ -35,6 +37,8 @@ __all__ = [
 ALIKE_IN_BATCH = "the files' sink shows it at every step; the sink is the same as in test_a_crash_at_every_step"
 #: Why a case on Spark is in the second tier.
 WITHOUT_SPARK = "on Spark what the suite without Spark shows"
+#: The same for what Spark does alike with every connector.
+AS_OF_FILES = "the files' suite on Spark has the case; of other systems, the suite without Spark crashes at every step"
 
 
 def only_columns_of(schema: pa.Schema) -> Callable[[pa.Field], None]:
@@ -84,14 +88,27 @@ class TieredSparkSinkSuite(SparkSinkSuite):
         "half way through publish",  # the driver
         otherwise="a kill at every other step; two kills and the crashes of the suite without Spark stay",
     )
-    test_a_batch_function_is_killed = by_default(
-        SparkSinkSuite.test_a_batch_function_is_killed,
-        "half way through publish",
-        otherwise="a kill at every other step; the crashes of the suite without Spark stay",
+    test_a_batch_function_is_killed = by_default(SparkSinkSuite.test_a_batch_function_is_killed, otherwise=AS_OF_FILES)
+    test_a_batch_write_that_fails = by_default(SparkSinkSuite.test_a_batch_write_that_fails, otherwise=AS_OF_FILES)
+    test_options_take_effect_or_are_refused = by_default(
+        SparkSinkSuite.test_options_take_effect_or_are_refused, otherwise=WITHOUT_SPARK
     )
     test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
     test_a_huge_row_is_written_or_refused = by_default(
         SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
+    )
+
+
+class TieredSparkSourceSuite(SparkSourceSuite):
+    """For a source whose suite without Spark is in the same file: a reader is killed at one step by default."""
+
+    test_a_reader_is_killed = by_default(
+        SparkSourceSuite.test_a_reader_is_killed,
+        "after fetch",
+        otherwise="a kill at the other step; the one after a fetch stays",
+    )
+    test_options_take_effect_or_are_refused = by_default(
+        SparkSourceSuite.test_options_take_effect_or_are_refused, otherwise=WITHOUT_SPARK
     )
 
 

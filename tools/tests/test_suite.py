@@ -79,7 +79,16 @@ def test_the_tiers_are_shown_with_their_reasons(suite):
     assert "passed" not in text
 
 
-@pytest.mark.parametrize("marker", ["exhaustive", "exhaustive()", "exhaustive(reason='x')", "exhaustive(3)"])
+OTHER_MARKERS = pytest.mark.exhaustive("a run of pytest each; the marker without parentheses is the witness")
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "exhaustive",
+        *(pytest.param(f"exhaustive({text})", marks=OTHER_MARKERS) for text in ("", "reason='x'", "3")),
+    ],
+)
 def test_a_marker_without_a_reason_is_an_error(suite, marker):
     status, text = suite(test_one=f"import pytest\n\n@pytest.mark.{marker}\ndef test_it():\n    pass\n")
     assert status != 0 and "test_it: the marker 'exhaustive' takes the reason as its only argument" in text
@@ -104,6 +113,7 @@ def test_the_kit_kills_for_a_shorter_time_without_all(suite):
     assert status == 0, text
 
 
+@pytest.mark.exhaustive("two processes once more; test_two_processes_run_every_test_once is the witness")
 def test_two_processes_say_what_was_left(suite):
     _, text = suite("-n", "2", "--dist", "loadscope", test_one=TESTS)
     assert "3 more tests run with --all" in text
@@ -159,15 +169,9 @@ def test_it(n):
 """
 
 
+@pytest.mark.exhaustive("four runs of a suite; test_a_record_has_the_tests_of_all_pieces is the witness")
 @pytest.mark.budget(20)
-@pytest.mark.parametrize(
-    "processes",
-    [
-        pytest.param((), marks=pytest.mark.exhaustive("in two processes is how --all runs")),
-        ("-n", "1", "--dist", "loadscope"),
-    ],
-    ids=["one", "two"],
-)
+@pytest.mark.parametrize("processes", [(), ("-n", "1", "--dist", "loadscope")], ids=["one", "two"])
 def test_a_run_that_was_killed_continues(suite, tmp_path, monkeypatch, processes):
     (tmp_path / ".gitignore").write_text(".cache\nran\n__pycache__\n")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
@@ -332,6 +336,7 @@ def test_files_that_differ_are_found(tmp_path):
         changed_files(tmp_path, "nowhere")
 
 
+@pytest.mark.exhaustive("two runs of scripts/test by itself; test_where_the_time_went writes the same file")
 def test_a_file_to_write_to_is_no_test(tmp_path):
     """pytest would take one that exists for a test, and our options for unknown."""
     where = tmp_path / "where.jsonl"

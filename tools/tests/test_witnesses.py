@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,28 @@ def parsed(path: Path) -> ast.Module:
 @cache
 def names_in(path: Path) -> set[str]:
     return {one.name for one in ast.walk(parsed(path)) if isinstance(one, ast.FunctionDef)}
+
+
+@cache
+def in_the_first_tier(path: Path) -> set[str]:
+    """Names of tests of which at least some cases run without ``--all``."""
+    is_second = re.compile(r"pytest\.mark\.exhaustive\(")
+    aliases = {
+        target.id
+        for one in parsed(path).body
+        if isinstance(one, ast.Assign) and is_second.match(ast.unparse(one.value))
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def is_first(decorator: ast.expr) -> bool:
+        return not is_second.match(ast.unparse(decorator)) and ast.unparse(decorator) not in aliases
+
+    return {
+        one.name
+        for one in ast.walk(parsed(path))
+        if isinstance(one, ast.FunctionDef) and all(map(is_first, one.decorator_list))
+    }
 
 
 def reasons(tree: ast.Module) -> Iterator[str]:
@@ -47,14 +69,14 @@ def reasons(tree: ast.Module) -> Iterator[str]:
                     yield one.value
 
 
-def missing(reason: str) -> list[str]:
+def missing(reason: str, names_of: Callable[[Path], set[str]] = names_in) -> list[str]:
     found = []
     for file, is_file, name in _NAMED.findall(reason):
         holders = [path for path in FILES if path.stem == file]
         if is_file:
-            there = bool(holders) and (not name or any(name in names_in(path) for path in holders))
+            there = bool(holders) and (not name or any(name in names_of(path) for path in holders))
         else:
-            there = bool(holders) or any(file in names_in(path) for path in FILES)
+            there = bool(holders) or any(file in names_of(path) for path in FILES)
         if not there:
             found.append(f"{file}{is_file}" + (f"::{name}" if name else ""))
     return found
@@ -66,6 +88,17 @@ def test_the_witnesses_that_are_named_exist():
         str(path.relative_to(ROOT)): gone
         for path in FILES
         if path != examples and (gone := [one for reason in reasons(parsed(path)) for one in missing(reason)])
+    }
+    assert found == {}
+
+
+def test_a_witness_runs_without_all():
+    examples = ROOT / "tools/tests/test_suite.py"
+    found = {
+        str(path.relative_to(ROOT)): late
+        for path in FILES
+        if path != examples
+        and (late := [one for reason in reasons(parsed(path)) for one in missing(reason, in_the_first_tier)])
     }
     assert found == {}
 

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.exhaustive(
         "three nodes start, and take twenty seconds to believe that one is dead; "
-        "test_spark.py::test_the_server_is_killed_in_between and "
+        "test_the_system_is_away_for_a_while in test_conformance.py and "
         "test_source.py::test_pieces_cover_the_ring_once_and_know_their_replicas are the witnesses"
     ),
 ]

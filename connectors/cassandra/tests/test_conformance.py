@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector import Capability
-from penstock.testing import SPARK_TYPES, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing import SPARK_TYPES, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite
 from penstock_cassandra import CassandraConnector
 from suite.away import standing_still
-from suite.kit import WITHOUT_SPARK, OneCrashOfEachKind, TieredSparkSinkSuite, by_default
+from suite.kit import WITHOUT_SPARK, OneCrashOfEachKind, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default
 
 IMPATIENT = {"connectTimeout": "3s", "requestTimeout": "3s", "retryTimeout": "3s"}
 #: Collections are frozen: of others, Cassandra does not tell an empty one from none. Its timestamps have milliseconds,
@@ -110,6 +110,10 @@ class TestWriteAhead(CassandraSinkSuite):
     delivery = "write-ahead"
     equal_rows = False  # a row with the key of another one replaces it
     most_memory_bytes = 80 << 20  # segments are larger than batches
+    test_many_rows_in_bounded_memory = by_default(
+        CassandraSinkSuite.test_many_rows_in_bounded_memory,
+        otherwise="100,000 rows once more; TestUpsert has the server, and core/tests/test_kit.py segments",
+    )
 
 
 def streams_only():
@@ -122,24 +126,17 @@ def streams_only():
     return StreamsOnly
 
 
-class TestWriteAheadOnSpark(SparkSinkSuite):
+class TestWriteAheadOnSpark(TieredSparkSinkSuite):
     connector, delivery, new_target = streams_only(), "write-ahead", CassandraSinkSuite.new_target
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
         "half way through publish",
         otherwise="a kill at every other step; one kill and TestWriteAhead's crash at every step stay",
     )
-    test_a_batch_function_is_killed = by_default(
-        SparkSinkSuite.test_a_batch_function_is_killed, otherwise="the delivery's kill in a query's own sink stays"
-    )
     test_batches_without_rows = by_default(SparkSinkSuite.test_batches_without_rows, otherwise=WITHOUT_SPARK)
     test_every_type_comes_through = by_default(SparkSinkSuite.test_every_type_comes_through, otherwise=WITHOUT_SPARK)
     test_metrics_count_rows = by_default(SparkSinkSuite.test_metrics_count_rows, otherwise=WITHOUT_SPARK)
-    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
     test_text_arrives_as_it_is = by_default(SparkSinkSuite.test_text_arrives_as_it_is, otherwise=WITHOUT_SPARK)
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
-    )
 
 
 class TestSource(SourceSuite):
@@ -161,10 +158,5 @@ class TestSource(SourceSuite):
         return SourceOrigin(options, put, unreachable=standing_still(cassandra.address), impatient=IMPATIENT)
 
 
-class TestSourceOnSpark(SparkSourceSuite):
+class TestSourceOnSpark(TieredSparkSourceSuite):
     connector, origin, golden = CassandraConnector, TestSource.origin, TestSource.golden
-    test_a_reader_is_killed = by_default(
-        SparkSourceSuite.test_a_reader_is_killed,
-        "after fetch",
-        otherwise="a kill at the other step; the one after a fetch stays",
-    )

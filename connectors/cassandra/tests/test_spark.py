@@ -79,6 +79,9 @@ def test_a_stream_reads_a_table_in_steps_and_ends(spark, cassandra, tmp_path):
     assert sum(run(availableNow=True)) == 0
 
 
+@pytest.mark.exhaustive(
+    "a server that starts three times; test_a_broker_restarts_in_the_middle_of_writes_and_commits is the witness"
+)
 @pytest.mark.budget(40)  # it starts three times
 def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
     """The tasks of a write, then of a read, are in the middle of it when the server goes away and comes back."""

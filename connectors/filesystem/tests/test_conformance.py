@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.testing import SPARK_TYPES, SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite, away
+from penstock.testing import SPARK_TYPES, SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, away
 from penstock_filesystem import FileSystemConnector
-from suite.kit import TieredSparkSinkSuite, by_default
+from suite.kit import TieredSparkSinkSuite, TieredSparkSourceSuite, by_default
 
 #: What JSON itself has; what stands for the others is compared with Spark in test_source_formats.
 OF_JSON = [
@@ -122,6 +122,12 @@ class TestThirdPartySink(SinkSuite):
 
 class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, new_target = FileSystemConnector, TestSink.new_target
+    test_a_batch_function_is_killed = by_default(
+        SparkSinkSuite.test_a_batch_function_is_killed,
+        "half way through publish",
+        otherwise="a kill at every other step; the crashes of the suite without Spark stay",
+    )
+    test_a_batch_write_that_fails = SparkSinkSuite.test_a_batch_write_that_fails
 
 
 class TestSource(SourceSuite):
@@ -151,13 +157,8 @@ class TestSource(SourceSuite):
         return SourceOrigin(options, put, put_table, unreachable=lambda: away(folder))
 
 
-class TestSourceOnSpark(SparkSourceSuite):
+class TestSourceOnSpark(TieredSparkSourceSuite):
     connector, golden, origin = FileSystemConnector, GOLDEN, TestSource.origin
-    test_a_reader_is_killed = by_default(
-        SparkSourceSuite.test_a_reader_is_killed,
-        "after fetch",
-        otherwise="a kill at the other step; the one after a fetch stays",
-    )
 
 
 class TestParquetSource(SourceSuite):

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.transactions._producers as producers
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.source._schema import record_schema
 from suite.away import standing_still
-from suite.kit import ALIKE_IN_BATCH, TieredSparkSinkSuite, by_default, only_columns_of
+from suite.kit import ALIKE_IN_BATCH, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default, only_columns_of
 
 SINK_IMPATIENT = {"kafka.socket.timeout.ms": "3000", "kafka.delivery.timeout.ms": "4000"}
 
@@ -123,11 +123,6 @@ class TestSource(SourceSuite):
         )
 
 
-class TestSourceOnSpark(SparkSourceSuite):
+class TestSourceOnSpark(TieredSparkSourceSuite):
     connector, schema, origin, id_of = KafkaConnector, TestSource.schema, TestSource.origin, TestSource.id_of
     golden = TestSource.golden
-    test_a_reader_is_killed = by_default(
-        SparkSourceSuite.test_a_reader_is_killed,
-        "after fetch",
-        otherwise="a kill at the other step; the one after a fetch stays",
-    )

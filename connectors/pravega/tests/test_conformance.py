@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 from penstock_pravega import PravegaConnector
 from penstock_pravega.client import Controller, TransactionState
 from penstock_pravega.source._emitter import event_schema
 from suite.away import standing_still
-from suite.kit import OneCrashOfEachKind, TieredSparkSinkSuite, by_default, only_columns_of
+from suite.kit import OneCrashOfEachKind, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default, only_columns_of
 
 IMPATIENT = {"requestTimeout": "1s"}  # its ZooKeeper ends sessions that are silent for some ten seconds
 
@@ -127,10 +127,5 @@ class TestSource(SourceSuite):
         )
 
 
-class TestSourceOnSpark(SparkSourceSuite):
+class TestSourceOnSpark(TieredSparkSourceSuite):
     connector, schema, origin, id_of = PravegaConnector, TestSource.schema, TestSource.origin, TestSource.id_of
-    test_a_reader_is_killed = by_default(
-        SparkSourceSuite.test_a_reader_is_killed,
-        "after fetch",
-        otherwise="a kill at the other step; the one after a fetch stays",
-    )
