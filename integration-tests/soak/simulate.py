@@ -1,6 +1,7 @@
-"""``scripts/soak simulate [MINUTES] [--seed N]``: as many schedules of the commit protocol as fit into the time.
+"""``scripts/soak simulate [MINUTES] [--seed N] [--schedules N]``: as many schedules of the commit protocol as fit into the time.
 
-Every core runs schedules of all targets in turn. Prints what was covered, and every failure, shrunk.
+Every core runs schedules of all targets in turn: of a query's own sink and of a batch function; and of ``df.write``, on
+the models of a disk and of stores. Prints what was covered, and every failure; those of queries are shrunk.
 """
 
 from __future__ import annotations
@@ -11,18 +12,34 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from penstock.testing.simulation import Report, search
+from suite.azure_model import AzureTarget
+from suite.batch_world import search_writes
+from suite.file_model import DiskTarget, S3Target
+from suite.gcs_model import GcsTarget
 from suite.simulated_targets import TARGETS
 
-_PIECE = 500
+_PIECE = 200
+_STORES = {"a disk": DiskTarget, "S3": S3Target, "Azure": AzureTarget, "Google's store": GcsTarget}
+#: What runs the schedules of some seeds, by what writes to which target.
+SEARCHES: dict[str, Callable[[Iterable[int]], Report]] = {
+    **{name: partial(search, make_target=target) for name, target in TARGETS.items()},
+    **{
+        f"{name}, from a batch function": partial(search, make_target=target, in_batch=True)
+        for name, target in TARGETS.items()
+    },
+    **{f"df.write to {name}": partial(search_writes, make_target=target) for name, target in _STORES.items()},
+}
 
 
 def piece(name: str, first: int) -> Report:
-    """Runs some schedules of one target. Called in a worker process."""
+    """Runs some schedules of one kind. Called in a worker process."""
     logging.disable(logging.CRITICAL)
-    return search(range(first, first + _PIECE), TARGETS[name])
+    return SEARCHES[name](range(first, first + _PIECE))
 
 
 def main() -> int:
@@ -30,14 +47,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak simulate")
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 40), help="the first one")
+    parser.add_argument("--schedules", type=int, default=1 << 60, help="end after so many, or a few more")
     given = parser.parse_args()
     until, first = time.monotonic() + 60 * given.minutes, given.seed
     print(f"schedules from seed {first} on, for {given.minutes:g} minutes", flush=True)
-    covered = {name: Report() for name in TARGETS}
+    covered = {name: Report() for name in SEARCHES}
+    total = 0
     with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
-        while time.monotonic() < until and not any(report.failures for report in covered.values()):
+        while (
+            time.monotonic() < until
+            and total < given.schedules
+            and not any(report.failures for report in covered.values())
+        ):
             seeds = [first + _PIECE * number for number in range(os.cpu_count() or 1)]
-            pieces = {pool.submit(piece, name, seed): name for name in TARGETS for seed in seeds}
+            pieces = {pool.submit(piece, name, seed): name for name in SEARCHES for seed in seeds}
             first = seeds[-1] + _PIECE
             for done, name in pieces.items():
                 covered[name] += done.result()

@@ -11,7 +11,7 @@ import pickle
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -26,14 +26,17 @@ from penstock.retry import RetryPolicy
 from penstock.spark._write import BatchWriter
 from penstock.system import system
 from penstock.system import use as use_system
-from penstock.testing.simulation import Event, Failure, Plan, Process, Scheduler, Violation, plan_of
+from penstock.testing.simulation import Event, Failure, Plan, Process, Report, Scheduler, Violation, plan_of
 from penstock.testing.simulation._choices import Choices, SeededChoices
 from penstock.testing.simulation._scheduler import SimulatedSystem, Stuck
 from penstock.testing.simulation._target import use
 from penstock_filesystem.options import SINK_OPTIONS
 from suite.file_model import FileTarget
 
-__all__ = ["BatchWorld", "check_writes"]
+__all__ = ["BatchWorld", "MakeFileTarget", "check_writes", "search_writes"]
+
+#: A model of a store, whose calls a scheduler answers.
+MakeFileTarget = Callable[[Scheduler], FileTarget]
 
 #: What errors say after which nobody writes again without a look.
 _UNKNOWN = ("The write is decided all the same", "Look at the target before you write it again")
@@ -45,7 +48,7 @@ _LOST_WORKER = "the process of the commit ended"
 class BatchWorld:
     """One write of ``plan.rows`` rows. Raises Violation."""
 
-    def __init__(self, choices: Choices, plan: Plan, make_target: Callable[[Scheduler], FileTarget]) -> None:
+    def __init__(self, choices: Choices, plan: Plan, make_target: MakeFileTarget) -> None:
         self.plan = plan
         self.scheduler = Scheduler(choices, plan.faults)
         self.target = make_target(self.scheduler)
@@ -225,20 +228,35 @@ class BatchWorld:
             raise Violation(f"{left} stays forever")
 
 
-def check_writes(make_target: Callable[[Scheduler], FileTarget], schedules: int) -> None:
+def search_writes(seeds: Iterable[int], make_target: MakeFileTarget) -> Report:
+    """Runs the writes of ``seeds``, until one fails. Logs are not kept quiet."""
+    return _searched(seeds, make_target, set())
+
+
+def check_writes(make_target: MakeFileTarget, schedules: int) -> None:
     """Runs writes under random schedules. Raises AssertionError with the first that fails, or if all end in one way."""
-    told = set()
+    told: set[str | None] = set()
     first = random.randrange(1 << 40)
     logging.disable(logging.CRITICAL)
     try:
-        for seed in range(first, first + schedules):
-            choices = SeededChoices(seed)
-            world = BatchWorld(choices, plan_of(seed), make_target)
-            try:
-                world.run()
-            except Violation as violation:
-                raise AssertionError(str(Failure(seed, str(violation), choices.made, world.scheduler.trace))) from None
-            told.add(world.told if world.told in (None, "") else "failed")
+        report = _searched(range(first, first + schedules), make_target, told)
     finally:
         logging.disable(logging.NOTSET)
+    assert not report.failures, str(report.failures[0])
     assert told == {None, "", "failed"}, told
+
+
+def _searched(seeds: Iterable[int], make_target: MakeFileTarget, told: set[str | None]) -> Report:
+    """Adds to ``told`` what the users of the writes were told."""
+    report = Report()
+    for seed in seeds:
+        choices = SeededChoices(seed)
+        world = BatchWorld(choices, plan_of(seed), make_target)
+        try:
+            world.run()
+        except Violation as violation:
+            report.failures.append(Failure(seed, str(violation), choices.made, world.scheduler.trace))
+            break
+        report.add(world.scheduler, world.target.links())
+        told.add(world.told if world.told in (None, "") else "failed")
+    return report

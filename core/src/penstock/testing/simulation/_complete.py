@@ -78,7 +78,7 @@ def search_completely(plan: Plan, make_target: MakeTarget, *, most_states: int |
             return found
         finally:
             found.states = len(known)
-            found.report.add(world)
+            found.report.add(world.scheduler, world.target.links())
         for at in range(len(given), len(choices.made)):
             waiting += [(*choices.made[:at], other) for other in range(1, choices.counts[at])]
     found.is_complete = True

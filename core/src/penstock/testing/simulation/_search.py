@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock._commit import Link
 from penstock.testing.simulation._choices import Choices, PlayedChoices, SeededChoices
 from penstock.testing.simulation._scheduler import Faults, Scheduler
 from penstock.testing.simulation._target import SimulatedTarget, Violation
@@ -48,13 +49,13 @@ class Report:
     links: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
-    def add(self, world: World) -> None:
-        """One schedule more."""
+    def add(self, scheduler: Scheduler, links: Iterable[Link]) -> None:
+        """Counts one more schedule, which ``scheduler`` ran and which left ``links``."""
         self.schedules += 1
-        self.steps += len(world.scheduler.trace)
-        self.calls.update(world.scheduler.calls)
-        self.ends.update(world.scheduler.counts)
-        self.links.update(link.kind.value for link in world.target.links())
+        self.steps += len(scheduler.trace)
+        self.calls.update(scheduler.calls)
+        self.ends.update(scheduler.counts)
+        self.links.update(link.kind.value for link in links)
 
     def __add__(self, other: Report) -> Report:
         """Returns what both have covered."""
@@ -126,7 +127,7 @@ def run_schedule(
         return Failure(seed, str(violation), choices.made, world.scheduler.trace)
     finally:
         if report is not None:
-            report.add(world)
+            report.add(world.scheduler, world.target.links())
     return None
 
 
