@@ -1,4 +1,4 @@
-"""``scripts/soak simulate [MINUTES] [--seed N] [--schedules N]``: as many schedules of the commit protocol as fit into the time.
+"""``scripts/soak simulate``: as many schedules of the commit protocol as fit into the time, or as are asked for.
 
 Every core runs schedules of all targets in turn: of a query's own sink and of a batch function; and of ``df.write``, on
 the models of a disk and of stores. Prints what was covered, and every failure; those of queries are shrunk.
