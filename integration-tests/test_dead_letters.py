@@ -110,6 +110,7 @@ def route(kafka, cassandra, tmp_path):
     return lambda to: Route(to, kafka, cassandra, tmp_path)
 
 
+@pytest.mark.exhaustive("drivers; test_each_record_is_once_in_one_of_the_two_whatever_crashes is the witness")
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_driver_is_killed_between_rows_and_letters(driver, route):
@@ -122,7 +123,7 @@ def test_a_driver_is_killed_between_rows_and_letters(driver, route):
     one.check()
 
 
-@pytest.mark.exhaustive("every step of a batch with letters; one kill between rows and letters stays")
+@pytest.mark.exhaustive("drivers; test_each_record_is_once_in_one_of_the_two_whatever_crashes is the witness")
 @pytest.mark.parametrize("to", POINTS)
 @pytest.mark.spark
 @pytest.mark.timeout(2400)

