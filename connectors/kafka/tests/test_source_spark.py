@@ -152,7 +152,7 @@ def test_checkpoint_of_sparks_connector_is_gone_on_with(kafka, job):
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive("a topic is deleted, which takes its time; test_source_replaced_topics.py has the same without Spark")
+@pytest.mark.exhaustive("deletes a topic, which takes long; test_source_replaced_topics.py has the same without Spark")
 def test_a_batch_that_was_not_finished_is_not_read_from_a_new_topic_of_the_name(kafka, job):
     topic = kafka.create_topic(partitions=2)
     put(kafka, topic, 0, 20)
