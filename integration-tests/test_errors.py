@@ -1,12 +1,13 @@
 """What a person sees last of a mistake: every case is clear, none is buried or wrong.
 
-The cases are data in ``errors/``, by kind. Those of commands take seconds; those of scripts need Spark, one session for
-all of them.
+The cases are data in ``errors/``, by kind. Those of commands take seconds, and wait at the same time; those of scripts
+need Spark, one session for all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,12 @@ from errors.running import outcomes_of
 from errors.wrong_servers import wrong_servers
 
 COMMANDS = [*cases_options.CASES, *cases_commands.CASES]
+#: Of each way to end: the script that is installed must end in the same way, in a new Python.
+WITNESSES = ("server-cassandra-refused", "command-dashboard-unwritable", "command-unknown")
+SCRIPT = "script-"
+BY_SCRIPT = [
+    replace(case, name=SCRIPT + case.name, surface="script", waits=False) for case in COMMANDS if case.name in WITNESSES
+]
 SCRIPTS = cases_scripts.CASES
 _COMMANDS_S, _SCRIPTS_S = 300.0, 1800.0
 
@@ -34,7 +41,10 @@ def chosen(request: pytest.FixtureRequest, cases: Sequence[Case]) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def of_commands(request, tmp_path_factory, addresses) -> dict[str, Outcome]:
-    return outcomes_of(chosen(request, COMMANDS), tmp_path_factory.mktemp("commands"), addresses, _COMMANDS_S)
+    cases = chosen(request, [*COMMANDS, *BY_SCRIPT])
+    witnessed = {case.name.removeprefix(SCRIPT) for case in cases}
+    cases += [case for case in COMMANDS if case.name in witnessed and case not in cases]
+    return outcomes_of(cases, tmp_path_factory.mktemp("commands"), addresses, _COMMANDS_S)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +60,7 @@ def assert_clear(case: Case, outcome: Outcome | None) -> None:
 def test_there_are_hundreds_of_cases_each_with_a_name_of_its_own():
     names = [case.name for case in (*COMMANDS, *SCRIPTS)]
     assert len(names) == len(set(names)) >= 300
+    assert len(BY_SCRIPT) == len(WITNESSES)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +84,17 @@ def test_the_score_tells_clear_from_buried_and_wrong(err, expected):
 @pytest.mark.parametrize("case", COMMANDS, ids=lambda case: case.name)
 def test_a_command_ends_with_a_clear_line(case, of_commands):
     assert_clear(case, of_commands.get(case.name))
+
+
+@pytest.mark.timeout(_COMMANDS_S)
+@pytest.mark.parametrize("case", BY_SCRIPT, ids=lambda case: case.name)
+def test_the_installed_script_ends_in_the_same_way(case, of_commands):
+    by_script = of_commands[case.name]
+    assert_clear(case, by_script)
+    name = case.name.removeprefix(SCRIPT)  # of its folder, too
+    called = of_commands[name]
+    shown = [text.replace(case.name, name) for text in (by_script.out, by_script.err)]
+    assert [*shown, by_script.exit_code] == [called.out, called.err, called.exit_code]
 
 
 @pytest.mark.spark

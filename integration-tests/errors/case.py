@@ -9,8 +9,9 @@ from typing import Literal
 
 __all__ = ["CLEAR", "Case", "Outcome", "Surface", "last_lines", "verdict"]
 
-#: ``python``: a piece of a script, with ``spark``; ``cli``: a command; ``run``: ``penstock run``, with Spark.
-Surface = Literal["python", "cli", "run"]
+#: ``python``: a piece of a script, with ``spark``; ``cli``: a command; ``script``: a command, by the script that is
+#: installed; ``run``: ``penstock run``, with Spark.
+Surface = Literal["python", "cli", "script", "run"]
 
 CLEAR = "clear"
 _A_CODE = r"\[PENSTOCK-[A-Z0-9]+-\d{3}\]"
@@ -26,7 +27,8 @@ class Case:
     """``do`` is the script, the command's arguments, or the pipeline file. ``{tmp}`` is a directory of the case's own,
     ``{kafka}`` and the like are addresses of servers. ``says`` are patterns, all of which the last two lines match:
     what is wrong, where, and what to do. ``hidden`` must not be printed anywhere. ``code`` is ``None`` for a command
-    line that typer refuses: it says how the command is called, and there is no page to look up.
+    line that typer refuses: it says how the command is called, and there is no page to look up. ``waits`` is true for a
+    command that waits for a server.
     """
 
     name: str
@@ -38,11 +40,14 @@ class Case:
     hidden: Sequence[str] = ()
     files: dict[str, str | bytes] = field(default_factory=dict)
     prepare: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was printed, and the exit code, ``None`` for a script's piece; ``seconds`` it took."""
+    """What was printed, and the exit code, ``None`` for a script's piece; ``seconds`` it took, 0 for a
+    command that waited beside others.
+    """
 
     out: str
     err: str

@@ -63,6 +63,7 @@ def _stores() -> list[Case]:
             [*read, *keys, "-o", f"s3.endpoint={endpoint}"],
             ["bucket", "s3.endpoint", *says],
             hidden=[_SECRET],
+            waits=True,
         )
         for name, (endpoint, says) in of_s3.items()
     ]
@@ -90,15 +91,16 @@ def _servers() -> list[Case]:
                 words = ["describe", name, *options, "-o", "retryTimeout=1s"]
             if name == "pravega":
                 continue  # as Kafka's, and no command asks the controller
-            found.append(Case(f"server-{name}-{kind}", "cli", words, [*says, remedy]))
+            found.append(Case(f"server-{name}-{kind}", "cli", words, [*says, remedy], waits=True))
     noname = "no.such.host.invalid"
     transactions = ["kafka", "transactions", "list", "--bootstrap-servers"]
     found += [
-        Case("server-kafka-noname", "cli", [*transactions, f"{noname}:9092"], [noname, "resolve"], 1),
+        Case("server-kafka-noname", "cli", [*transactions, f"{noname}:9092"], [noname, "resolve"], 1,
+             waits=True),
         Case("server-kafka-port", "cli", [*transactions, "host:port"], ["host:port", "bootstrap.servers"], 2),
         Case("server-kafka-user", "cli", [*transactions, f"u:{_SECRET}@h:1"], ["sasl"], 2, hidden=[_SECRET]),
         Case("server-kafka-tls-at-plain", "cli", [*transactions, "{http}", "-o", "kafka.security.protocol=SSL"],
-             ["127.0.0.1", "does not speak TLS"], 2),
+             ["127.0.0.1", "does not speak TLS"], 2, waits=True),
         Case("server-kafka-no-brokers", "cli", ["kafka", "transactions", "list"], ["--bootstrap-servers"], 2),
         Case("server-kafka-abort-nothing", "cli", [*transactions[:2], "abort", "x"], ["--bootstrap-servers"], 2),
     ]  # fmt: skip

@@ -1,22 +1,26 @@
 """Runs many cases in one process, each with a directory of its own: ``python -m errors.many CASES RESULTS``.
 
 A script's piece ends as a script does that has raised: by ``sys.excepthook``. A command is called as the entry point
-calls it. A pipeline runs in the JVM that this process has started, as a job that was submitted does.
+calls it; one that waits for a server runs in a fork beside the others. A pipeline runs in the JVM that this process has
+started, as a job that was submitted does.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
 import os
 import shutil
-import signal
+import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
 from typing import Any
+
+from errors import forks
 
 _HERE = Path.cwd()
 #: Spark gives a Python worker ten seconds to start, which a busy machine does not keep: no answer to what is asked.
@@ -31,22 +35,32 @@ def _fill(text: str, places: dict[str, str]) -> str:
     return text
 
 
+def _make_files(case: dict[str, Any], folder: Path, addresses: dict[str, str]) -> dict[str, str]:
+    """Makes the case's folder new, with its files. Returns the places that its text may name."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    places = {**addresses, "tmp": str(folder)}
+    for name, content in case["files"].items():
+        path = folder / _fill(name, places)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content.startswith("base64:"):
+            path.write_bytes(base64.b64decode(content[7:]))
+        else:
+            path.write_text(_fill(content, places))
+    return places
+
+
 class _Process:
     def __init__(self, addresses: dict[str, str]) -> None:
         self._addresses = addresses
         self._spark: Any = None
 
-    def run(self, case: dict[str, Any], folder: Path) -> dict[str, Any]:
-        places = {**self._addresses, "tmp": str(folder)}
-        for name, content in case["files"].items():
-            path = folder / _fill(name, places)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if content.startswith("base64:"):
-                import base64
+    def fork(self, case: dict[str, Any], folder: Path) -> forks.Fork:
+        places = _make_files(case, folder, self._addresses)
+        return forks.Fork([_fill(word, places) for word in case["do"]], folder)
 
-                path.write_bytes(base64.b64decode(content[7:]))
-            else:
-                path.write_text(_fill(content, places))
+    def run(self, case: dict[str, Any], folder: Path) -> dict[str, Any]:
+        places = _make_files(case, folder, self._addresses)
         out, err = io.StringIO(), io.StringIO()
         began, code = time.monotonic(), None
         os.chdir(folder)
@@ -91,30 +105,20 @@ class _Process:
         exec(compile(text, str(script), "exec"), names)
 
     def _cli(self, case: dict[str, Any], places: dict[str, str], folder: Path) -> int:
-        return self._command([_fill(word, places) for word in case["do"]])
+        return forks.exit_code([_fill(word, places) for word in case["do"]])
+
+    def _script(self, case: dict[str, Any], places: dict[str, str], folder: Path) -> int:
+        command = [str(Path(sys.executable).with_name("penstock")), *(_fill(word, places) for word in case["do"])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        sys.stdout.write(done.stdout)
+        sys.stderr.write(done.stderr)
+        return done.returncode
 
     def _run(self, case: dict[str, Any], places: dict[str, str], folder: Path) -> int:
         self._end_session()
         _gateway()
         (folder / "pipeline.yaml").write_text(_fill(case["do"], places))
-        try:
-            return self._command(["run", str(folder / "pipeline.yaml"), "--plain"])
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-
-    def _command(self, arguments: list[str]) -> int:
-        from penstock.cli import main
-
-        before = sys.argv
-        sys.argv = ["penstock", *arguments]
-        try:
-            main()
-        except SystemExit as end:
-            return end.code if isinstance(end.code, int) else int(end.code is not None)
-        finally:
-            sys.argv = before
-        return 0
+        return forks.exit_code(["run", str(folder / "pipeline.yaml"), "--plain"])
 
     # --- Spark --------------------------------------------------------------------------------------------------------
 
@@ -157,21 +161,31 @@ def _gateway() -> None:
 def main(cases_file: str, results_file: str) -> None:
     """Runs every case in the file and notes each outcome as soon as it is known."""
     asked = json.loads(Path(cases_file).read_text())
-    if any(case["surface"] in ("python", "run") for case in asked["cases"]):
-        _gateway()
     process = _Process(asked["addresses"])
+    waiting, others = [], []
+    for case in sorted(asked["cases"], key=lambda one: one["surface"] == "run"):
+        (waiting if case["waits"] else others).append(case)
+    if waiting:
+        forks.prepare()
+    forked = {case["name"]: process.fork(case, _HERE / case["name"]) for case in waiting}
+    if any(case["surface"] in ("python", "run") for case in others):
+        _gateway()
     with open(results_file, "a") as results:
-        for case in sorted(asked["cases"], key=lambda one: one["surface"] == "run"):
-            folder = _HERE / case["name"]
+
+        def note(name: str, outcome: dict[str, Any]) -> None:
+            results.write(json.dumps({"name": name, **outcome}) + "\n")
+            results.flush()
+
+        for case in others:
             for _ in range(_TRIES):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-                outcome = process.run(case, folder)
+                outcome = process.run(case, _HERE / case["name"])
                 if _TOO_BUSY not in outcome["err"]:
                     break
-            results.write(json.dumps({"name": case["name"], **outcome}) + "\n")
-            results.flush()
+            note(case["name"], outcome)
+        for name, fork in forked.items():
+            note(name, dict(zip(("out", "err", "exit_code"), fork.wait(), strict=True)))
 
 
 if __name__ == "__main__":
+    __package__ = ""  # else the usage that typer shows names this program
     main(*sys.argv[1:])
