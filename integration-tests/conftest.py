@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -27,11 +28,13 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A fault point that does not exist is an error now, not after minutes."""
-    mine = [item for item in items if isinstance(item, pytest.Function) and HERE in item.path.parents]
-    for module in {item.module for item in mine}:
-        calls = [item.callspec for item in mine if item.module is module and hasattr(item, "callspec")]
-        parameters = [value for call in calls for value in call.params.values()]
-        if problems := fault_points.unresolved(module, parameters):
+    parameters: dict[ModuleType, list[object]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and str(item.path).startswith(f"{HERE}{os.sep}"):
+            of_module = parameters.setdefault(item.module, [])
+            of_module += item.callspec.params.values() if hasattr(item, "callspec") else ()
+    for module, values in parameters.items():
+        if problems := fault_points.unresolved(module, values):
             raise pytest.UsageError(f"{module.__file__}: no such fault point:\n" + "\n".join(problems))
 
 

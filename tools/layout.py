@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 __all__ = ["ROLES", "ROOMS", "Role", "problems"]
@@ -76,23 +77,34 @@ class _Module:
     path: Path
     name: str
     tree: ast.Module
-    imports: list[str] = field(default_factory=list)
+    imports: Sequence[str]
+    loggers: Sequence[tuple[ast.expr, ast.Call]]
 
     @classmethod
     def read(cls, path: Path, package: Path) -> _Module:
         relative = path.relative_to(package.parent).with_suffix("")
         parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
-        module = cls(path, ".".join(parts), ast.parse(path.read_text("utf-8")))
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Import):
-                module.imports += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                module.imports += [f"{node.module}.{alias.name}" for alias in node.names]
-        return module
+        return cls(path, ".".join(parts), *_parsed(path.read_text("utf-8")))
 
     @property
     def classes(self) -> Iterator[ast.ClassDef]:
         return (node for node in self.tree.body if isinstance(node, ast.ClassDef))
+
+
+@lru_cache(maxsize=128)  # of one package: tests change a file of it and look at all again
+def _parsed(text: str) -> tuple[ast.Module, Sequence[str], Sequence[tuple[ast.expr, ast.Call]]]:
+    """The tree of a module, what it imports, and where it makes loggers."""
+    tree = ast.parse(text)
+    imports: list[str] = []
+    loggers: list[tuple[ast.expr, ast.Call]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imports += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            loggers += [(node.targets[0], node.value)] * (_name(node.value.func) in ("getLogger", "get_logger"))
+    return tree, imports, loggers
 
 
 def problems(package: Path) -> list[str]:
@@ -198,16 +210,12 @@ def _imports(place: str, module: _Module, package: str) -> Iterator[str]:
 
 def _logger(place: str, module: _Module, package: str) -> Iterator[str]:
     expected = package.replace("_", ".", 1)
-    for node in ast.walk(module.tree):
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
-            continue
-        maker = _name(node.value.func)
-        if maker in ("getLogger", "get_logger"):
-            given = node.value.args[0] if node.value.args else None
-            named = isinstance(given, ast.Constant) and given.value == expected
-            target = node.targets[0]
-            if not (named and maker == "get_logger" and isinstance(target, ast.Name) and target.id == "_log"):
-                yield f'{place}: the logger is _log = get_logger("{expected}")'
+    for target, call in module.loggers:
+        given = call.args[0] if call.args else None
+        named = isinstance(given, ast.Constant) and given.value == expected
+        ours = _name(call.func) == "get_logger" and isinstance(target, ast.Name) and target.id == "_log"
+        if not (named and ours):
+            yield f'{place}: the logger is _log = get_logger("{expected}")'
 
 
 def _faces(modules: dict[str, _Module], prefix: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import os
@@ -11,8 +12,8 @@ import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from typer.testing import CliRunner
@@ -40,6 +41,30 @@ GENERAL = {f"PENSTOCK-CORE-{number:03d}" for number in range(1, 8)}
 HAVE_NONE = r"/testing/|/retry\.py"
 
 
+class Seen(NamedTuple):
+    """What our modules define and call: names of classes and of their bases; and calls of :func:`sites`' form."""
+
+    classes: list[tuple[str, list[str]]]
+    calls: list[tuple[str, str, str, str | None]]
+
+
+@functools.cache  # when a test asks for it: every process collects this file, and one runs it
+def seen() -> Seen:
+    found = Seen([], [])
+    for root in PACKAGES.values():
+        for path in sorted(root.rglob("*.py")):
+            module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    found.classes.append((node.name, [base.id for base in node.bases if isinstance(base, ast.Name)]))
+                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    given = [one.value for one in node.keywords if one.arg == "error_code"]
+                    name = given[0].id if given and isinstance(given[0], ast.Name) else None
+                    found.calls.append((module, f"{path}:{node.lineno}", node.func.id, name))
+    return found
+
+
+@functools.cache
 def classes() -> dict[str, tuple[str, ...]]:
     """By name, each class of ours with the names of its bases that are ours."""
     known = {
@@ -47,32 +72,17 @@ def classes() -> dict[str, tuple[str, ...]]:
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, PenstockError)
     }
-    trees = [ast.parse(path.read_text()) for root in PACKAGES.values() for path in root.rglob("*.py")]
-    found = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     for _ in range(4):
-        for node in found:
-            bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in known]
+        for name, direct in seen().classes:
+            bases = [base for base in direct if base in known]
             if bases:
-                known[node.name] = (node.name, *known[bases[0]])
+                known[name] = (name, *known[bases[0]])
     return known
 
 
-CLASSES = classes()
-
-
-def sites() -> Iterator[tuple[str, str, str, str | None]]:
-    """Yields module, line and class of each error that is made, and the name of the code that it is given."""
-    for root in PACKAGES.values():
-        for path in sorted(root.rglob("*.py")):
-            module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
-                    given = [one.value for one in node.keywords if one.arg == "error_code"]
-                    name = given[0].id if given and isinstance(given[0], ast.Name) else None
-                    yield module, f"{path}:{node.lineno}", node.func.id, name
-
-
-SITES = list(sites())
+def sites() -> list[tuple[str, str, str, str | None]]:
+    """Module, line and class of each error that is made, and the name of the code that it is given."""
+    return [call for call in seen().calls if call[2] in classes()]
 
 
 def book_module(package: str) -> str:
@@ -89,8 +99,8 @@ def constants(package: str) -> dict[str, str]:
 
 def raised() -> set[str]:
     found = {
-        constants(module.partition(".")[0])[name] if name else code_for(module, CLASSES[kind])
-        for module, _, kind, name in SITES
+        constants(module.partition(".")[0])[name] if name else code_for(module, classes()[kind])
+        for module, _, kind, name in sites()
     }
     for package, root in PACKAGES.items():
         named = constants(package)
@@ -105,7 +115,7 @@ def test_every_package_has_a_book():
 
 
 def test_every_error_has_a_code_and_most_have_one_of_their_own():
-    codes = [(where, code_for(module, CLASSES[kind])) for module, where, kind, name in SITES if name is None]
+    codes = [(where, code_for(module, classes()[kind])) for module, where, kind, name in sites() if name is None]
     assert [where for where, code in codes if not CODE.fullmatch(code)] == []
     general = [where for where, code in codes if code in GENERAL and not re.search(HAVE_NONE, where)]
     assert general == [], "give these modules a code in their package's error_codes"
@@ -120,7 +130,7 @@ def test_every_module_that_a_code_names_exists():
     def is_there(place: str) -> bool:
         module, _, kind = place.partition(":")
         found = not module or importlib.util.find_spec(module) is not None
-        return found and (not kind or kind in CLASSES)
+        return found and (not kind or kind in classes())
 
     lost = [(one.code, place) for book in BOOKS.values() for one in book for place in one.raised_in]
     assert [one for one in lost if not is_there(one[1])] == []
@@ -176,11 +186,11 @@ def test_the_innermost_module_decides_and_in_it_the_class():
     book.add(2, "inner", causes=[], remedies=[], raised_in=["notes.client"])
     book.add(3, "its retriable ones", causes=[], remedies=[], raised_in=["notes.client:RetriableError"])
     book.add(4, "those that are over", causes=[], remedies=[], raised_in=["notes.client:RetriesExhaustedError"])
-    fatal = CLASSES["BadDataError"]
+    fatal = classes()["BadDataError"]
     assert book.code_in("notes.sink", fatal) == "PENSTOCK-NOTES-001"
     assert book.code_in("notes.client._x", fatal) == "PENSTOCK-NOTES-002"
-    assert book.code_in("notes.client._x", CLASSES["RetriableError"]) == "PENSTOCK-NOTES-003"
-    assert book.code_in("notes.client._x", CLASSES["RetriesExhaustedError"]) == "PENSTOCK-NOTES-004"
+    assert book.code_in("notes.client._x", classes()["RetriableError"]) == "PENSTOCK-NOTES-003"
+    assert book.code_in("notes.client._x", classes()["RetriesExhaustedError"]) == "PENSTOCK-NOTES-004"
     assert book.code_in("other", fatal) is None and book.code_in("notesandmore", fatal) is None
 
 

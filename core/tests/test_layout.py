@@ -136,15 +136,28 @@ def test_what_a_process_keeps_is_in_a_cache_that_closes_it():
     assert sorted(kept_by_modules()) == sorted(KEPT_OTHERWISE)
 
 
+def inner_functions(tree):
+    """Every function that is defined within another one."""
+    todo = [(tree, False)]
+    while todo:
+        node, within = todo.pop()
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_function and within:
+            yield node
+        todo += [(child, within or is_function) for child in ast.iter_child_nodes(node)]
+
+
+def test_functions_in_functions_are_found():
+    source = "def a():\n def b():\n  class C:\n   def c(self): pass\nclass D:\n def d(self):\n  async def e(): e()\n"
+    assert sorted(one.name for one in inner_functions(ast.parse(source))) == ["b", "c", "e"]
+
+
 @pytest.mark.parametrize("package", sorted(ROOT.glob("*/src")) + sorted(ROOT.glob("connectors/*/src")), ids=str)
 def test_no_inner_function_keeps_itself(package):
     """One that calls itself is a cycle, and keeps what it sees (batches of rows) until the collector comes by."""
     found = []
     for path in package.rglob("*.py"):
-        for outer in ast.walk(ast.parse(path.read_text())):
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
-                for inner in ast.walk(outer):
-                    if inner is not outer and isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                        names = [one.id for part in inner.body for one in ast.walk(part) if isinstance(one, ast.Name)]
-                        found += [f"{path}:{inner.lineno} {inner.name}"] * (inner.name in names)
+        for inner in inner_functions(ast.parse(path.read_text())):
+            names = {one.id for part in inner.body for one in ast.walk(part) if isinstance(one, ast.Name)}
+            found += [f"{path}:{inner.lineno} {inner.name}"] * (inner.name in names)
     assert found == [], "make it a loop, or a function of the module"

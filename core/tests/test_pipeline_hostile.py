@@ -16,6 +16,8 @@ def run_me(*_: object) -> str:
 
 
 ME = f"{__name__}.run_me"
+#: More than Python's calls can follow; PyYAML takes the square of it.
+DEEP = 600
 HOSTILE = [
     f"!!python/object/apply:{ME} [x]",
     f"!!python/object/new:{ME} [x]",
@@ -33,8 +35,8 @@ HOSTILE = [
     "&a [*a]",
     "&a {b: *a}",
     "*unknown",
-    "[" * 1200 + "]" * 1200,
-    "{a: " * 1200 + "1" + "}" * 1200,
+    "[" * DEEP + "]" * DEEP,
+    "{a: " * DEEP + "1" + "}" * DEEP,
     "&a [x,x,x,x,x,x,x,x], b: &b [*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b], d: [*c,*c,*c]",
     "\x00",
     "'\\x1b[2J'",
@@ -68,6 +70,13 @@ def test_nothing_in_a_pipeline_file_is_more_than_text(place, tmp_path, monkeypat
             texts = [pipeline.name, pipeline.checkpoint, pipeline.sinks[0].format, *pipeline.sinks[0].options.values()]
             assert all(type(text) is str for text in [*texts, *pipeline.sources[0].options.values()])
     assert ran == [] and not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("hostile", [text for text in HOSTILE if len(text) > DEEP], ids=["lists", "mappings"])
+def test_what_is_nested_too_deeply_is_a_mistake(hostile, tmp_path):
+    (tmp_path / "p.yaml").write_text(hostile, "utf-8")
+    pipeline, (mistake,) = check_pipeline(tmp_path / "p.yaml")
+    assert pipeline is None and "nested too deeply" in str(mistake)
 
 
 def test_a_variable_is_text_whatever_it_holds(tmp_path):

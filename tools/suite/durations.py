@@ -1,7 +1,7 @@
 """How long tests take, measured earlier: what the processes are balanced by.
 
-``durations.json`` beside this file holds seconds by test, as ``scripts/test --all --record`` measured them. It decides
-only the order of tests: a wrong or missing entry costs balance, never a test.
+``durations.json`` beside this file holds seconds by test, as ``scripts/test --all --record`` measured them, and by file
+the mean of its short tests. It decides only the order of tests: a wrong or missing entry costs balance, never a test.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 __all__ = ["FILE", "Durations"]
 
 FILE = Path(__file__).with_name("durations.json")
-#: Shorter tests are not in the file, and are taken for this.
+#: Shorter tests are not in the file one by one: most of them take milliseconds.
 _SHORT_S = 0.3
+#: What a test is taken for of which nothing is known.
+_UNKNOWN_S = 0.015
 
 
 class Durations:
@@ -30,8 +32,19 @@ class Durations:
 
     def save(self, path: Path = FILE) -> None:
         """Writes them, one a line, so that a change shows as such."""
-        kept = {name: round(seconds, 1) for name, seconds in sorted(self._seconds.items()) if seconds >= _SHORT_S}
+        kept = {name: round(seconds, 1) for name, seconds in self._seconds.items() if seconds >= _SHORT_S}
+        kept |= {name: round(seconds, 3) for name, seconds in self._means().items()}
+        kept = dict(sorted(kept.items()))
         path.write_text(json.dumps(kept, indent=0, ensure_ascii=False) + "\n", "utf-8")
+
+    def _means(self) -> dict[str, float]:
+        """By file, of its short tests: as measured now, or as they were in the file."""
+        short: dict[str, list[float]] = {}
+        for name, seconds in self._seconds.items():
+            if "::" in name and seconds < _SHORT_S:
+                short.setdefault(_file_of(name), []).append(seconds)
+        before = {name: seconds for name, seconds in self._seconds.items() if "::" not in name}
+        return before | {name: sum(of) / len(of) for name, of in short.items()}
 
     def renewed(self, measured: Mapping[str, float], *, complete: bool) -> Durations:
         """With what was measured now; only that if the run was ``complete``."""
@@ -39,4 +52,8 @@ class Durations:
 
     def of(self, nodeids: Iterable[str]) -> float:
         """The sum over tests."""
-        return sum(self._seconds.get(nodeid, _SHORT_S / 4) for nodeid in nodeids)
+        return sum(self._seconds.get(one, self._seconds.get(_file_of(one), _UNKNOWN_S)) for one in nodeids)
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

@@ -247,12 +247,15 @@ def test_a_process_stays_in_its_directory_and_then_takes_the_longest_free_one():
 
 def test_durations_come_back(tmp_path):
     path = tmp_path / "durations.json"
-    Durations({"b": 2.04, "a": 1, "short": 0.01}).save(path)
-    assert json.loads(path.read_text()) == {"a": 1, "b": 2.0}
-    part = Durations.load(path).renewed({"a": 5.0}, complete=False)
-    assert part.of(["a", "b"]) == 7.0
-    assert part.renewed({"a": 5.0}, complete=True).of(["a", "b"]) < 6
-    assert Durations.load(tmp_path / "none").of(["a"]) > 0
+    Durations({"x.py::b": 2.04, "x.py::a": 1, "x.py::c": 0.01, "x.py::d": 0.03}).save(path)
+    assert json.loads(path.read_text()) == {"x.py": 0.02, "x.py::a": 1, "x.py::b": 2.0}
+    part = Durations.load(path).renewed({"x.py::a": 5.0, "y.py::c": 0.1}, complete=False)
+    assert part.of(["x.py::a", "x.py::b"]) == 7.0
+    assert part.of(["x.py::c", "x.py::new"]) == 0.04, "short ones, as those of their file"
+    part.save(path)
+    assert json.loads(path.read_text()) == {"x.py": 0.02, "x.py::a": 5.0, "x.py::b": 2.0, "y.py": 0.1}
+    assert part.renewed({"x.py::a": 5.0}, complete=True).of(["x.py::a", "x.py::b"]) < 6
+    assert 0 < Durations.load(tmp_path / "none").of(["a"]) < 0.1
 
 
 def test_a_complete_run_is_recorded(tmp_path):
