@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock._commit import Batch, BatchPlan, Chain, RunMemory, TaskResult, TwoPhaseCommit, run_task
+from penstock._plugins import installed_connectors
 from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
@@ -244,6 +245,16 @@ class Query:
 def disks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         without_waiting_for_disks(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def installed_once() -> Iterator[None]:
+    """What is installed, looked up once: each time, the metadata of every package is read, some 200 files."""
+    found = installed_connectors()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("penstock._plugins", "penstock.cli._check"):
+            patch.setattr(f"{module}.installed_connectors", lambda: found)
         yield
 
 

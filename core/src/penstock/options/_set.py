@@ -116,8 +116,13 @@ class OptionSet(tuple[Option, ...]):
 
     def find(self, name: str) -> Option | None:
         """Returns the declaration that takes ``name``, if any."""
-        taking = [option for option in self if option.takes(name)]
-        return next((option for option in taking if not option.is_prefix), next(iter(taking), None))
+        of_prefix: Option | None = None
+        for option in self:
+            if option.takes(name):
+                if not option.is_prefix:
+                    return option
+                of_prefix = of_prefix or option
+        return of_prefix
 
     def is_secret(self, name: str) -> bool:
         """Returns whether the value of ``name`` must not be shown. Unknown names count as secret."""
