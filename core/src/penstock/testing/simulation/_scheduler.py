@@ -72,6 +72,8 @@ class Process:
     history: int = 0
     ended: dict[str, int] = field(default_factory=dict)
     starter: Process | None = None
+    #: How many of its name there were before, and how many ids it has asked for.
+    namesakes: int = 0
     ids: int = 0
     #: By how much its machine's clock is ahead.
     skew_us: int = 0
@@ -122,6 +124,7 @@ class Scheduler:
         self.after_step: Callable[[], None] = lambda: None
         self._main = getcurrent()
         self._last: Process | None = None
+        self._names: Counter[str] = Counter()
         self._crashes = self.faults.crashes
         self._late_calls = self.faults.late_calls
         self._errors = self.faults.errors
@@ -156,6 +159,8 @@ class Scheduler:
 
         process = Process(name, _ProcessGreenlet(run, self._main), thread_of, on_end=on_end)
         process.greenlet.process = process
+        process.namesakes = self._names[name]
+        self._names[name] += 1
         process.starter = getattr(getcurrent(), "process", None)
         if process.starter is not None:
             process.history = hash((process.starter.history, name))
@@ -446,10 +451,11 @@ class SimulatedSystem(System):
         return (low + high) / 2
 
     def new_id(self) -> str:
-        # By who asks, so that it does not depend on who else has asked before.
+        # By who asks, so that it does not depend on who else has asked before. A batch function that writes again
+        # starts tasks of the same names, which must not get the ids of the first ones.
         process = self._scheduler.current
         process.ids += 1
-        return hashlib.sha256(f"{process.name} {process.ids}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{process.name}{' again' * process.namesakes} {process.ids}".encode()).hexdigest()[:32]
 
     def executor(self, threads: int, name: str) -> Executor:
         return _SimulatedThreads(self._scheduler, name)
