@@ -110,7 +110,7 @@ def reader(wheels, tmp_path, cases):
             "publish-it",
             WITH_SPARK,
             id="publish-it",
-            marks=pytest.mark.exhaustive("wheels and Spark; test_third_party.py::test_a_spark_job_with_it has both"),
+            marks=pytest.mark.exhaustive("wheels and Spark; test_files_are_written_and_read_with_the_wheel has both"),
         ),
         pytest.param(
             "publish-it",

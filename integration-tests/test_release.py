@@ -80,9 +80,7 @@ FILES = {
 }
 
 
-@pytest.mark.exhaustive(
-    "three quarters of a minute; test_a_release_is_a_commit_and_a_tag_for_each_package is the witness"
-)
+@pytest.mark.exhaustive("three quarters of a minute; tools/tests/test_release.py has the pieces")
 @pytest.mark.budget(120)
 def test_a_dry_run_makes_every_file_and_changes_nothing(repository, tmp_path):
     out, head = tmp_path / "out", git(repository, "rev-parse", "HEAD")
@@ -106,6 +104,7 @@ def test_a_dry_run_makes_every_file_and_changes_nothing(repository, tmp_path):
     assert {one["name"] for one in subjects} == FILES - {"SHA256SUMS", "provenance.intoto.json"}
 
 
+@pytest.mark.exhaustive("half a minute; tools/tests/test_release.py has the pieces")
 @pytest.mark.budget(120)
 def test_a_release_is_a_commit_and_a_tag_for_each_package(repository, tmp_path):
     out, head = tmp_path / "out", git(repository, "rev-parse", "HEAD")
@@ -127,7 +126,7 @@ def test_a_release_is_a_commit_and_a_tag_for_each_package(repository, tmp_path):
     assert "no fragment in changelog.d" in release(repository, "penstock-filesystem=0.1.8", status=1)
 
 
-@pytest.mark.exhaustive("builds again; test_a_release_is_a_commit_and_a_tag_for_each_package has two refusals")
+@pytest.mark.exhaustive("a repository of its own; tools/tests/test_release.py has the pieces")
 @pytest.mark.budget(60)
 def test_what_stands_in_the_way_is_said_in_a_line(repository, tmp_path):
     def refused(*arguments):

@@ -69,7 +69,7 @@ def test_the_plugin_is_found_through_its_entry_point(environment):
             "",
             id="not spark",
             marks=pytest.mark.exhaustive(
-                "kills for fifteen seconds and a million rows; test_a_spark_job_with_it has the wheels, and "
+                "kills for fifteen seconds and a million rows; test_wheels.py has wheels, and "
                 "examples/penstock-sqlite/tests/test_conformance.py the cases"
             ),
         ),
@@ -77,7 +77,7 @@ def test_the_plugin_is_found_through_its_entry_point(environment):
             "spark",
             "",
             id="spark",
-            marks=pytest.mark.exhaustive("the kit on Spark; test_a_spark_job_with_it is the witness"),
+            marks=pytest.mark.exhaustive("the kit on Spark; test_wheels.py has wheels with Spark"),
         ),
     ],
 )
@@ -88,6 +88,7 @@ def test_its_own_tests_pass_there(environment, tmp_path, chosen, cases):
     assert f"{proven}: declared and proven" in text and "failed" not in text
 
 
+@pytest.mark.exhaustive("an environment and Spark; test_files_are_written_and_read_with_the_wheel has both")
 @pytest.mark.spark
 def test_a_spark_job_with_it(environment, shop, tmp_path):
     (tmp_path / "job.py").write_text(JOB)

@@ -1,9 +1,10 @@
 """Which process runs what: units of work by measured duration, to whichever process is free.
 
 A unit is a file, since its tests share fixtures; a file that takes long is taken apart into its test functions. A
-process keeps to its directory as long as there is work in it, because a server is shared by a directory's tests. Then
-it takes the directory with the most work left that no process is in, and where there is none it helps another process.
-Within a directory the longest unit comes first, so that what is left at the end is short.
+process keeps to its file as long as there is work in it, because fixtures of a module are made again when pytest comes
+back to it; and to its directory, because a server is shared by a directory's tests. Then it takes the file or the
+directory with the most work left that no process is in, and where there is none it helps another process. Within a file
+the longest unit comes first, so that what is left at the end is short.
 """
 
 from __future__ import annotations
@@ -47,19 +48,28 @@ class Units:
         return sum(self._seconds.values())
 
     def next(self, waiting: Sequence[str], current: str | None, occupied: Iterable[str]) -> str:
-        """The unit for a free process that was last at work in directory ``current``; others are in ``occupied``."""
-        left: dict[str, list[str]] = {}
-        for unit in waiting:
-            left.setdefault(directory_of(unit), []).append(unit)
-        if current is None or current not in left:
-            free = [name for name in left if name not in set(occupied)]
-            current = max(free or left, key=lambda name: sum(self._seconds[unit] for unit in left[name]))
-        return max(left[current], key=lambda unit: self._seconds[unit])
+        """The unit for a free process whose last one was ``current``; others have been given ``occupied``."""
+        others = list(occupied)
+        for place_of in (directory_of, file_of):
+            places: dict[str, list[str]] = {}
+            for unit in waiting:
+                places.setdefault(place_of(unit), []).append(unit)
+            place = place_of(current) if current else None
+            if place not in places:
+                free = places.keys() - {place_of(unit) for unit in others}
+                place = max(sorted(free or places), key=lambda name: sum(self._seconds[unit] for unit in places[name]))
+            waiting = places[place]
+        return max(waiting, key=lambda unit: self._seconds[unit])
+
+
+def file_of(unit: str) -> str:
+    """The file of a unit, which may be all of it."""
+    return unit.partition("::")[0]
 
 
 def directory_of(unit: str) -> str:
     """The directory of a unit's file."""
-    return unit.partition("::")[0].rpartition("/")[0]
+    return file_of(unit).rpartition("/")[0]
 
 
 class BalancedScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -69,7 +79,7 @@ class BalancedScheduling(LoadScopeScheduling):  # type: ignore[misc]
         super().__init__(config, log)
         self._durations = durations
         self._units: Units | None = None
-        self._directory: dict[Any, str] = {}
+        self._last: dict[Any, str] = {}
 
     def _split_scope(self, nodeid: str) -> str:
         if self._units is None:
@@ -83,7 +93,7 @@ class BalancedScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _assign_work_unit(self, node: Any) -> None:
         assert self._units is not None
-        unit = self._units.next(list(self.workqueue), self._directory.get(node), self._directory.values())
-        self._directory[node] = directory_of(unit)
+        unit = self._units.next(list(self.workqueue), self._last.get(node), self._last.values())
+        self._last[node] = unit
         self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)

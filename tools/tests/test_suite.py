@@ -237,12 +237,30 @@ def test_a_process_stays_in_its_directory_and_then_takes_the_longest_free_one():
         Durations({"a/test_1.py::t": 2, "a/test_2.py::t": 3, "b/test_1.py::t": 9, "b/test_2.py::t": 1}),
     )
     waiting = [f"{name}/test_{number}.py" for name in "abc" for number in (1, 2)]
-    assert made.next(waiting, None, []) == "b/test_1.py"
-    assert made.next(waiting, "a", ["a", "b"]) == "a/test_2.py"
-    assert made.next(waiting, None, ["b"]) == "a/test_2.py"
+    a, b, c = (f"{name}/test_1.py" for name in "abc")
+    assert made.next(waiting, None, []) == b
+    assert made.next(waiting, a, [a, b]) == a
+    assert made.next(waiting, None, [b]) == "a/test_2.py"
     left = [unit for unit in waiting if not unit.startswith("c")]
-    assert made.next(left, "c", ["c", "b"]) == "a/test_2.py"
-    assert made.next(["b/test_2.py"], "c", ["c", "b"]) == "b/test_2.py"  # nothing else is left: help
+    assert made.next(left, c, [c, b]) == "a/test_2.py"
+    assert made.next(["b/test_2.py"], c, [c, b]) == "b/test_2.py"  # nothing else is left: help
+
+
+def test_a_process_stays_in_its_file_and_then_takes_the_longest_free_one():
+    """Else its module's fixtures, such as servers, would be made again and again."""
+    long = {"test_x.py": (40, 20, 1), "test_y.py": (30, 10, 2)}
+    seconds = {f"a/{file}::{n}": one for file, numbers in long.items() for n, one in enumerate(numbers)}
+    made = Units(list(seconds), Durations(seconds))
+    waiting = list(seconds)
+    order, last = [], None
+    while waiting:
+        last = made.next(waiting, last, ["a/test_z.py::0"])
+        order.append(last)
+        waiting.remove(last)
+    assert order == [f"a/{file}::{n}" for file in long for n in range(3)]
+    left = ["a/test_x.py::1", "a/test_x.py::2", "a/test_y.py::2"]
+    assert made.next(left, "a/test_z.py::0", ["a/test_x.py::0"]) == "a/test_y.py::2", "in the other, one is at work"
+    assert made.next(left[:2], "a/test_z.py::0", ["a/test_x.py::0"]) == "a/test_x.py::1", "nothing else is left: help"
 
 
 def test_durations_come_back(tmp_path):
