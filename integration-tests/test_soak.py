@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 import uuid
@@ -15,7 +16,7 @@ import soak.kafka
 import soak.servers
 import soak.simulate
 from harness.waiting import wait_until
-from soak import transactions
+from soak import simulated, transactions
 from soak.findings import Findings
 from soak.records import KEYS, Checker, Feeder, Tally
 from soak.transactions import TransactionWatch
@@ -31,6 +32,17 @@ def test_it_starts(module):
     words = [] if module is soak.kafka else [module.__name__.removeprefix("soak.")]
     done = subprocess.run([SOAK, *words, "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "--seed" in done.stdout, done.stderr
+
+
+def test_schedules_are_counted_until_the_protocol_changes(tmp_path):
+    path, code = tmp_path / "simulated.json", tmp_path / "core/src/penstock/sink/_sink.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("one")
+    assert simulated.record(100, 7, path, tmp_path) == 100
+    assert simulated.record(50, 3, path, tmp_path) == 150
+    assert json.loads(path.read_text())["processes killed"] == 10
+    code.write_text("two")
+    assert simulated.record(20, 1, path, tmp_path) == 20
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from penstock.testing.simulation import Report, search
+from soak.simulated import FILE, record
 from suite.azure_model import AzureTarget
 from suite.batch_world import search_writes
 from suite.file_model import DiskTarget, S3Target
@@ -48,6 +49,7 @@ def main() -> int:
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 40), help="the first one")
     parser.add_argument("--schedules", type=int, default=1 << 60, help="end after so many, or a few more")
+    parser.add_argument("--record", action="store_true", help=f"add them to {FILE.name}, if nothing was found")
     given = parser.parse_args()
     until, first = time.monotonic() + 60 * given.minutes, given.seed
     print(f"schedules from seed {first} on, for {given.minutes:g} minutes", flush=True)
@@ -67,7 +69,11 @@ def main() -> int:
             total = sum(report.schedules for report in covered.values())
             print(f"\r{total:,} schedules", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return say(covered)
+    status = say(covered)
+    if given.record and not status:
+        total = record(total, sum(one.ends["killed"] for one in covered.values()))
+        print(f"{total:,} schedules of the code as it is now")
+    return status
 
 
 def say(covered: dict[str, Report]) -> int:
