@@ -1,8 +1,13 @@
-"""A package asks for what it imports, also where a function does, and for numpy where Arrow's arrays become numpy's."""
+"""A package asks for what it imports, also where a function does, and for numpy where Arrow's arrays become numpy's.
+
+What is locked is what the workspace and its packages ask for.
+"""
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -37,6 +42,8 @@ OF_SHARED = {
     **{"azure.core": "azure-core", "azure.identity": "azure-identity", "azure.storage": "azure-storage-blob"},
 }
 NEED_NUMPY = {"to_numpy", "__array__"}
+LOCKED = tomllib.loads((ROOT / "poetry.lock").read_text())
+RENEW = "poetry.lock or requirements-dev.txt does not follow what is asked for: run scripts/lock"
 
 
 def asked_for(project, extras=None):
@@ -114,3 +121,60 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("penstock needs PySpark 4.2 or newer, and this is 4.1.1") and not done.stderr
+
+
+def hash_of_content(workspace):
+    """What Poetry 2 notes in the lock: a hash of the parts of ``pyproject.toml`` that decide what is locked."""
+
+    def parts(table, *names):
+        return {name: table[name] for name in names if name in table}
+
+    project, poetry = workspace.get("project", {}), workspace["tool"]["poetry"]
+    relevant = {
+        "project": parts(project, "requires-python", "dependencies", "optional-dependencies"),
+        **{name: groups for name, groups in parts(workspace, "dependency-groups").items() if groups},
+        "tool": {"poetry": parts(poetry, "dependencies", "source", "extras", "dev-dependencies", "group")},
+    }
+    return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
+
+
+def test_the_lock_is_of_what_the_workspace_asks_for():
+    workspace = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert LOCKED["metadata"]["content-hash"] == hash_of_content(workspace), RENEW
+
+
+def locked_dependencies(package):
+    """The requirements in a locked package, without those that only extras have."""
+    for name, noted in package.get("dependencies", {}).items():
+        for one in noted if isinstance(noted, list) else [noted]:
+            one = {"version": one} if isinstance(one, str) else one
+            if not one.get("optional"):
+                extras, markers = ",".join(one.get("extras", [])), one.get("markers", "")
+                version = "" if one["version"] == "*" else one["version"]
+                yield f"{name}[{extras}] {version} {markers and ';'} {markers}"
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_the_lock_is_of_what_a_package_asks_for(project):
+    """The hash does not cover the packages of the workspace."""
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    [locked] = [one for one in LOCKED["package"] if one["name"] == metadata["name"]]
+    asked = {"": metadata["dependencies"], **metadata.get("optional-dependencies", {})}
+    found = {"": locked_dependencies(locked), **locked.get("extras", {})}
+    assert {name: set(map(Requirement, lines)) for name, lines in found.items()} == {
+        name: set(map(Requirement, lines)) for name, lines in asked.items()
+    }, RENEW
+    assert locked["python-versions"] == metadata["requires-python"], RENEW
+
+
+def test_what_is_installed_for_development_is_what_is_locked():
+    lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
+    required = {f"{one.name}{one.specifier}" for one in map(Requirement, lines)}
+    locked = {f"{one['name']}=={one['version']}" for one in LOCKED["package"] if "source" not in one}
+    assert required == locked, f"{RENEW}: {sorted(required ^ locked)}"
+
+
+def test_the_lock_names_no_index_of_packages():
+    """An address that one machine installs from is of no use on another."""
+    sources = {one["source"]["type"] for one in LOCKED["package"] if "source" in one}
+    assert sources == {"directory"}
