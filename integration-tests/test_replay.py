@@ -179,6 +179,7 @@ def test_a_replay_that_is_killed_sends_the_rest(to_topic, driver, point):
     assert len(found) == 40 and set(found.values()) == {2}, "as it came, and once more"
 
 
+@pytest.mark.exhaustive("another source; test_bad_records_go_back_to_their_topic_as_they_were is the witness")
 def test_events_of_pravega_go_back_to_their_stream(spark, pravega, tmp_path):
     source, out, dead = [pravega.create_stream() for _ in range(3)]
     pravega.write(source, [b'{"id": 1, "name": "a"}', b"{bad"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_classes import archive_options
-from suite import cover, kafka_classes
+from suite import cover, jars, kafka_classes
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Where one process is wanted: to look into a test, or because there are few of them.
@@ -55,6 +55,10 @@ def joined(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Runs pytest; its exit status."""
     os.chdir(ROOT)
+    if "--prepare" in arguments:
+        os.environ.update(environment())
+        jars.fetch(jars.EVERY, lambda line: print(f"test: {line}", file=sys.stderr))
+        return 0
     given = [argument for argument in joined(arguments) if argument != "--cover"]
     command = [sys.executable, "-m", "pytest", *processes(given), *given]
     if "--cover" in arguments:

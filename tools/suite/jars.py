@@ -11,7 +11,7 @@ from penstock.dev._ways import choose_way
 from penstock.errors import PenstockError
 from suite import azure, hdfs, kafka_classes
 
-__all__ = ["fetch"]
+__all__ = ["EVERY", "fetch"]
 
 #: The connectors whose servers the tests of a directory start.
 _SERVERS = {
@@ -20,6 +20,8 @@ _SERVERS = {
     "connectors/pravega/": ("pravega",),
     "integration-tests/": ("kafka", "cassandra", "pravega"),
 }
+#: Stands for all tests.
+EVERY = (*_SERVERS, "azure", "hdfs")
 
 
 def fetch(nodeids: Iterable[str], say: Callable[[str], None]) -> None:

@@ -80,20 +80,22 @@ def by_default(case: Callable[..., None], *values: object, otherwise: str) -> Ca
 
 
 class TieredSparkSinkSuite(SparkSinkSuite):
-    """For a sink whose suite without Spark is in the same file: one task and one driver are killed by default."""
+    """For a sink whose suite without Spark is in the same file."""
 
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "half way through publish",  # the driver
-        otherwise="a kill at every other step; two kills and the crashes of the suite without Spark stay",
+        otherwise="a driver for each step; test_one_sleeps_one_dies_and_one_loses_tasks has every connector, and "
+        "test_a_crash_at_every_step all steps without Spark",
     )
     test_a_batch_function_is_killed = by_default(SparkSinkSuite.test_a_batch_function_is_killed, otherwise=AS_OF_FILES)
     test_a_batch_write_that_fails = by_default(SparkSinkSuite.test_a_batch_write_that_fails, otherwise=AS_OF_FILES)
     test_options_take_effect_or_are_refused = by_default(
         SparkSinkSuite.test_options_take_effect_or_are_refused, otherwise=WITHOUT_SPARK
     )
+    test_batches_without_rows = by_default(SparkSinkSuite.test_batches_without_rows, otherwise=WITHOUT_SPARK)
+    test_metrics_count_rows = by_default(SparkSinkSuite.test_metrics_count_rows, otherwise=WITHOUT_SPARK)
     test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
+    test_text_arrives_as_it_is = by_default(SparkSinkSuite.test_text_arrives_as_it_is, otherwise=WITHOUT_SPARK)
     test_a_huge_row_is_written_or_refused = by_default(
         SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
     )

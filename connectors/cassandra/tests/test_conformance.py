@@ -99,11 +99,6 @@ class TestUpsert(CassandraSinkSuite):
 
 class TestUpsertOnSpark(TieredSparkSinkSuite):
     connector, delivery, new_target = CassandraConnector, "exactly-once", CassandraSinkSuite.new_target
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task; on the driver nothing is published
-        otherwise="a kill at every other step; one kill and TestUpsert's crash at every step stay",
-    )
 
 
 class TestWriteAhead(CassandraSinkSuite):
@@ -128,15 +123,7 @@ def streams_only():
 
 class TestWriteAheadOnSpark(TieredSparkSinkSuite):
     connector, delivery, new_target = streams_only(), "write-ahead", CassandraSinkSuite.new_target
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "half way through publish",
-        otherwise="a kill at every other step; one kill and TestWriteAhead's crash at every step stay",
-    )
-    test_batches_without_rows = by_default(SparkSinkSuite.test_batches_without_rows, otherwise=WITHOUT_SPARK)
     test_every_type_comes_through = by_default(SparkSinkSuite.test_every_type_comes_through, otherwise=WITHOUT_SPARK)
-    test_metrics_count_rows = by_default(SparkSinkSuite.test_metrics_count_rows, otherwise=WITHOUT_SPARK)
-    test_text_arrives_as_it_is = by_default(SparkSinkSuite.test_text_arrives_as_it_is, otherwise=WITHOUT_SPARK)
 
 
 class TestSource(SourceSuite):

@@ -127,7 +127,16 @@ class TestSinkOnSpark(TieredSparkSinkSuite):
         "half way through publish",
         otherwise="a kill at every other step; the crashes of the suite without Spark stay",
     )
+    test_a_process_is_killed = by_default(
+        SparkSinkSuite.test_a_process_is_killed,
+        "half way through publish",
+        otherwise="a kill at every other step; the crashes of the suite without Spark stay",
+    )
+    # What Spark does alike with every connector.
     test_a_batch_write_that_fails = SparkSinkSuite.test_a_batch_write_that_fails
+    test_batches_without_rows = SparkSinkSuite.test_batches_without_rows
+    test_metrics_count_rows = SparkSinkSuite.test_metrics_count_rows
+    test_text_arrives_as_it_is = SparkSinkSuite.test_text_arrives_as_it_is
 
 
 class TestSource(SourceSuite):
