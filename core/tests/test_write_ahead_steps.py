@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock import BadConfigurationError, BadDataError, DataLostError, FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import (
     CheckpointCommitter,
@@ -151,6 +151,50 @@ class Written:
 @pytest.fixture
 def made():
     return Written()
+
+
+# --- what is stored ---------------------------------------------------------------------------------------------------
+
+
+def read_stream(stored):
+    with pa.ipc.open_stream(stored) as stream:
+        return stream.read_all()
+
+
+def changed_byte(stored, error):
+    """With the first change of one byte for which Arrow raises this very error."""
+    for at, byte in enumerate(stored):
+        for change in (0x01, 0xC0):
+            damaged = stored[:at] + bytes([byte ^ change]) + stored[at + 1 :]
+            try:
+                read_stream(damaged)
+            except Exception as raised:
+                if type(raised) is error:
+                    return damaged
+    raise AssertionError(f"no change of a byte makes Arrow raise {error}")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda stored: stored[: len(stored) // 2],
+        partial(changed_byte, error=OSError),
+        partial(changed_byte, error=pa.ArrowInvalid),
+        partial(changed_byte, error=pa.ArrowNotImplementedError),
+        lambda stored: stored.replace(b"text of a row", b"text \xff a row"),
+    ],
+    ids=["cut", "io", "invalid", "unknown", "no text"],
+)
+def test_a_segment_that_is_damaged_is_named(made, damage):
+    """Text that is none is found by a full validation alone."""
+    staged, one = Staged(made.location), segment()
+    staged.write(one.id, [pa.record_batch([[1], ["text of a row"]], names=["id", "text"])])
+    path = f"{STAGED}/{one.id}.arrow"
+    stored = made.storage.read(path)
+    made.storage.put(path, damage(stored))
+    assert made.storage.read(path) != stored
+    with pytest.raises(BadDataError, match=rf"{one.id}\.arrow, staged and decided, is damaged"):
+        list(staged.read(one))
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
