@@ -62,3 +62,8 @@ def test_a_marker_that_was_revoked_is_not_written_again():
 def test_an_upload_that_was_begun_twice_is_aborted_twice():
     """The seed of the schedule that found this: the first answer was lost, and the driver gave the second one up."""
     check_seed(S3Target, 123001640)
+
+
+def test_an_upload_that_no_clean_up_finds_is_aborted_until_the_store_says_so():
+    """The seed of the schedule that found this: a zombie's abort failed once, and its marker had gone."""
+    check_seed(S3Target, 358091260466)

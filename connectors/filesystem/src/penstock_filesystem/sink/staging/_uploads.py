@@ -45,8 +45,8 @@ class Upload(PartedUpload):
         return self._storage.create_by_one_request(self._marker_path, marker_of(self.key))
 
     def open(self) -> None:
-        """Begins the upload, which has its marker. Raises RetriableError, also if this attempt was cleaned up; call
-        :meth:`abort` then.
+        """Begins the upload, which has its marker. Raises RetriableError; call :meth:`abort` then. If this attempt was
+        cleaned up, it raises that once the upload is aborted.
         """
         tries = 0
 
@@ -59,6 +59,8 @@ class Upload(PartedUpload):
         self.id = answer["UploadId"]
         self.was_begun_once = tries == 1 and not answer["ResponseMetadata"].get("RetryAttempts")
         if self._storage.size(self._marker_path) != len(marker_of(self.key)):
+            # No clean-up finds the upload any more: this attempt alone knows of it.
+            self._storage.retry.call(self.abort)
             raise RetriableError(f"{self._storage.url(self.path)}: this attempt was cleaned up, it is not the last")
 
     def copy(self, source: str, offset: int, size: int) -> None:
