@@ -100,7 +100,7 @@ ALL_STREAMS = pytest.mark.exhaustive("more streams in the same drivers; a sink o
 @pytest.mark.budget(90)
 @pytest.mark.parametrize("count", [4, pytest.param(7, marks=ALL_STREAMS)])
 def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, bucket, tmp_path, count):
-    """Three drivers on the same checkpoints, with all sources and sinks.
+    """Three drivers on the same checkpoints, with a source and a sink of each connector.
 
     The first one falls asleep before its decision. The second one continues, and is killed between decision and
     publishing. In the third one a task of each sink loses its process. At last the first one wakes up, and must not do

@@ -53,7 +53,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs pytest; its exit status."""
+    """Runs pytest, or with ``--prepare`` only makes what tests start from. Returns the exit status."""
     os.chdir(ROOT)
     if "--prepare" in arguments:
         os.environ.update(environment())
