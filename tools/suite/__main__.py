@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_classes import archive_options
-from suite import cover, jars, kafka_classes
+from suite import cover, jars, kafka_classes, scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Where one process is wanted: to look into a test, or because there are few of them.
@@ -65,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
         print(cover.report())
         return status
+    if "--all" not in arguments:
+        os.environ.update(scratch.in_memory())
     if os.environ.get("PENSTOCK_TEST_WITH") == "container":
         return _with_containers(command)
     os.execve(sys.executable, command, environment())

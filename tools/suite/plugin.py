@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from suite import changed, cover, jars, runs, tiers
+from suite import changed, cover, jars, runs, scratch, tiers
 from suite.balance import BalancedScheduling, Units
 from suite.budgets import Budgets
 from suite.cores import Cores
@@ -158,6 +159,7 @@ class Report:
         self._left_open = LeftOpen()
         self._announced = False
         self._left: int | None = None
+        self._keeps_files = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tests in this process are about to run."""
@@ -199,7 +201,7 @@ class Report:
             reporter.ensure_newline()
             reporter.write_line(f"{report.nodeid}: {said[:_SAID]}")
 
-    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
         """The slowest, those over their budget, what was left, and the cores; or the tiers, if that was asked."""
         left = config.stash.get(_LEFT, [])
         if config.option.tiers:
@@ -212,8 +214,16 @@ class Report:
         if count:
             terminalreporter.line(f"{count} more tests run with --all; scripts/test --tiers says which, and why")
         terminalreporter.line(self._cores.report())
+        if scratch.own() and exitstatus == pytest.ExitCode.TESTS_FAILED:
+            self._keeps_files = True
+            terminalreporter.line(f"the tests' files are in {scratch.own()}, until the next run")
         if config.option.record:
             self._record(terminalreporter.stats)
+
+    def pytest_unconfigure(self) -> None:
+        """Everything has ended that writes into the directory in memory."""
+        if (folder := scratch.own()) and not self._keeps_files:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _record(self, stats: dict[str, list[Any]]) -> None:
         option = self._config.option

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suite import runs
+from suite import runs, scratch
 from suite.balance import LONGEST_UNIT_S, Units
 from suite.changed import Affected, Graph, changed_files
 from suite.durations import Durations
@@ -366,3 +366,85 @@ def test_a_file_to_write_to_is_no_test(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         assert len(where.read_text().splitlines()) == lines
+
+
+MAKES_A_DIRECTORY = """
+import os, sys
+from pathlib import Path
+from suite import scratch
+scratch._DISK_BYTES = 0
+os.environ.update(scratch.in_memory(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+RUNS_TESTS = MAKES_A_DIRECTORY + "os.execve(sys.executable, [sys.executable, '-m', 'pytest', '-q'], os.environ)"
+WAITS = MAKES_A_DIRECTORY + "print('up', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """A directory in place of the one in memory, and what the system says is available."""
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(scratch, "_DISK_BYTES", 0)
+    disk, meminfo = tmp_path / "disk", tmp_path / "meminfo"
+    disk.mkdir()
+    meminfo.write_text("MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n")
+    return disk, meminfo
+
+
+def test_files_are_in_memory_where_there_is_plenty(memory, monkeypatch):
+    disk, meminfo = memory
+    variables = scratch.in_memory(disk, meminfo)
+    assert Path(variables["TMPDIR"]).parent == disk
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert scratch.own() == Path(variables["TMPDIR"])
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # a run that a test starts
+    assert scratch.own() is None
+
+
+def test_files_are_on_the_disk_where_memory_is_short(memory, tmp_path, monkeypatch):
+    disk, meminfo = memory
+    assert scratch.in_memory(disk, tmp_path / "missing") == {}
+    assert scratch.in_memory(tmp_path / "missing", meminfo) == {}
+    meminfo.write_text("MemAvailable:   11000000 kB\n")
+    assert scratch.in_memory(disk, meminfo) == {}
+    meminfo.write_text("MemAvailable:   20000000 kB\n")
+    monkeypatch.setattr(scratch, "_DISK_BYTES", 1 << 60)
+    assert scratch.in_memory(disk, meminfo) == {}
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(scratch, "_DISK_BYTES", 0)
+    assert scratch.in_memory(disk, meminfo) == {}
+    assert not list(disk.iterdir())
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_files_in_memory_go_with_a_run_that_passes(suite, memory, tmp_path, passes):
+    suite("--collect-only", test_one=f"def test_one(tmp_path):\n    (tmp_path / 'a').touch()\n    assert {passes}\n")
+    disk, _ = memory
+    command = [sys.executable, "-c", RUNS_TESTS, *memory]
+
+    def run():
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    said = run().stdout
+    if passes:
+        assert "1 passed" in said and not list(disk.iterdir())
+    else:
+        (left,) = disk.iterdir()
+        assert f"the tests' files are in {left}, until the next run" in said and list(left.rglob("a"))
+        run()
+        assert len(list(disk.iterdir())) == 1 and not left.exists()
+
+
+def test_files_in_memory_stay_while_their_run_goes_on(memory):
+    disk, _ = memory
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    command = [sys.executable, "-c", WAITS, *memory]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        assert run.stdout.readline() == b"up\n"
+        (held,) = disk.iterdir()
+        scratch.in_memory(*memory)
+        assert held.exists()
+        run.communicate(timeout=60)
+    scratch.in_memory(*memory)
+    assert not held.exists()
