@@ -21,6 +21,7 @@ from penstock.spark._last_words import note_seen
 __all__ = [
     "ENDS_OPTION",
     "publish_at_ends",
+    "remove_listener",
     "stop_queries",
     "stopping_queries_first",
     "sum_up",
@@ -32,6 +33,8 @@ __all__ = [
 #: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
+#: How long the end of a session waits for events that are still being handled.
+_LAST_CALLS_MS = 10_000
 #: What to call when a session was stopped, with the session. Each leaves then.
 _at_ends: list[tuple[Any, Callable[[], None]]] = []
 
@@ -129,6 +132,18 @@ def stop_queries(spark: Any) -> None:
         for query in spark.streams.active:
             with contextlib.suppress(Exception):  # and the others are to be stopped as well
                 query.stop()
+
+
+def remove_listener(spark: Any, listener: Any) -> None:
+    """Removes a listener from a session that ends. Returns when Spark is not calling it any more, or after 10 seconds.
+
+    Spark calls Python from a thread of its own. If Python ended in the middle of a call, the JVM would print a page of
+    traces after a script that has done all it was to do.
+    """
+    with contextlib.suppress(Exception):  # the JVM may have gone before us
+        spark.streams.removeListener(listener)
+        if hasattr(spark, "_jsparkSession"):
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_LAST_CALLS_MS)
 
 
 def wrap_method(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,7 +20,7 @@ from penstock._commit import GaveWayError, is_number
 from penstock.checkpoint import left_open, open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.printable import get_logger
-from penstock.spark._ends import stop_queries
+from penstock.spark._ends import remove_listener, stop_queries
 from penstock.spark._last_words import note_failure, say_unseen
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage
@@ -153,6 +152,5 @@ def _detach(spark: SparkSession, listener: PublishingListener) -> None:
     """At the end of the script, handles all received events and stops queries that still run."""
     stop_queries(spark)
     listener.finish()
-    with contextlib.suppress(Exception):  # the JVM may have gone before us
-        spark.streams.removeListener(listener)
+    remove_listener(spark, listener)
     say_unseen()

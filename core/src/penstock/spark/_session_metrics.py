@@ -38,7 +38,7 @@ from penstock.checkpoint import chain_of, home_of, named_sinks
 from penstock.errors import PenstockError
 from penstock.printable import get_logger
 from penstock.spark._driver_counts import open_counts_folder, read_driver_counts, remove_counts_folder
-from penstock.spark._ends import when_session_ends
+from penstock.spark._ends import remove_listener, when_session_ends
 from penstock.spark._registration import counts_folder, task_counts
 from penstock.spark._workers import classic_context
 from penstock.storage import open_storage
@@ -256,8 +256,7 @@ class SessionMetrics(StreamingQueryListener):
         if self._folder:
             remove_counts_folder(self._folder)
         self._worker.shutdown(wait=False, cancel_futures=True)
-        with contextlib.suppress(Exception):  # the JVM may have gone before us
-            self._spark.streams.removeListener(self)
+        remove_listener(self._spark, self)
 
     def _begin(self, query_id: str, name: str | None, run_id: str, query: Any, time_text: str = "") -> None:
         self._registry.begin(query_id, name, run_id)
