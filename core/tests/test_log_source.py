@@ -529,6 +529,42 @@ def test_retention_is_skipped_and_counted_if_loss_is_taken(log):
     assert log.context.metrics.snapshot() == {"data_losses": 1, "records_lost": 5}
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_a_bounded_read_was_not_going_to_read_is_no_loss(log, bounded):
+    log.make("a", 20)
+    log.make("b", 5)
+    log.drop(A0, before=15)
+    positions = SpecificOffsets({A0: 12, B0: 0})
+    ends = SpecificOffsets({A0: 12, B0: 5})
+    if bounded:
+        assert ranges(log.batch(batch_start=positions, stop=ends)) == [("b-0", 0, 5)]
+        return
+    enumerator = log.enumerate(start=positions, stop=ends)
+    assert ranges(enumerator.take_batch(ALL)) == [("b-0", 0, 5)]
+    log.append(B0, 20)
+    log.drop(B0, before=10)
+    log.discover(enumerator)
+    again = log.enumerate(enumerator.snapshot_state(), start=positions, stop=ends)
+    log.discover(again)
+    log.delete("a")
+    log.delete("b")
+    log.make("b", 3)
+    for _ in range(3):
+        log.discover(again)
+        assert again.take_batch(ALL) == [] and again.has_ended()
+    assert "data_losses" not in log.context.metrics.snapshot()
+
+
+def test_what_a_bounded_read_was_going_to_read_is_a_loss(log):
+    log.make("a", 20)
+    log.drop(A0, before=15)
+    stop = SpecificOffsets({A0: 12})
+    with pytest.raises(DataLostError, match="a-0: offsets 3 to 11 were dropped"):
+        log.batch(batch_start=SpecificOffsets({A0: 3}), stop=stop)
+    assert log.batch(batch_start=SpecificOffsets({A0: 3}), stop=stop, fail_on_data_loss=False) == []
+    assert log.context.metrics.snapshot() == {"data_losses": 1, "records_lost": 9}
+
+
 def test_log_that_ends_before_the_position_is_a_loss_after_asking_again(log):
     enumerator = lossy(log)
     log.truncate(A0, end=7)

@@ -180,15 +180,16 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
 
     def _refresh(self, stream: str, progress: StreamProgress) -> None:
         before = dict(progress.cut)
-        progress.refresh()
+        stops = {} if self._stops is None else self._stops.get(stream, {})
+        progress.refresh(stops)
         while missing := progress.lacking_successors(self._limits(stream)):
             self._find_successors(stream, progress, missing)
             if not progress.move_on(self._limits(stream)):
                 break
-            progress.refresh()
+            progress.refresh(stops)
         else:
             if progress.move_on(self._limits(stream)):
-                progress.refresh()
+                progress.refresh(stops)
         self._changed = self._changed or progress.cut != before
 
     def _find_successors(self, stream: str, progress: StreamProgress, missing: Sequence[int]) -> None:

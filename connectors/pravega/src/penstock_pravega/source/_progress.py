@@ -27,21 +27,31 @@ class StreamProgress:
         self._losses = losses
         self._successors: dict[int, Mapping[int, list[int]]] = {}
 
-    def refresh(self) -> None:
-        """Asks where the segments of the cut end now. Reports segments that are gone, and leaves them out."""
+    def refresh(self, stops: Mapping[int, int]) -> None:
+        """Asks where the segments of the cut end now. Reports what is gone, of what is to be read up to ``stops``, and
+        leaves it out.
+        """
         found = self._client.infos(self.stream, self.cut)
-        gone = [segment for segment, info in found.items() if info is None]
+        # What is at or after the end of a bounded stream, nothing was going to read.
+        gone = [
+            one for one, info in found.items() if info is None and self.cut[one] < stops.get(one, self.cut[one] + 1)
+        ]
         if gone:
             self._jump(gone)
             found = self._client.infos(self.stream, self.cut)
         self.infos = {segment: info for segment, info in found.items() if info is not None}
         for segment, info in self.infos.items():
-            if self.cut[segment] < info.start:
+            first = min(info.start, stops.get(segment, info.start))
+            if self.cut[segment] < first:
                 self._losses.report(
-                    f"{self.stream}/{short_name(segment)}: its bytes {self.cut[segment]} to {info.start - 1} were "
+                    f"{self.stream}/{short_name(segment)}: its bytes {self.cut[segment]} to {first - 1} were "
                     "truncated before they were read"
                 )
-                self.cut[segment] = info.start
+                self.cut[segment] = first
+
+    def _is_unread(self, segment: int, stops: Mapping[int, int]) -> bool:
+        """Returns whether more of ``segment`` is to be read: what is after the end of a bounded stream is not."""
+        return segment not in stops or self.cut[segment] < stops[segment]
 
     def _jump(self, gone: Collection[int]) -> None:
         """Replaces segments that were truncated away by those at the head of the stream that have the same keys."""

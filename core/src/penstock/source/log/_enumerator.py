@@ -125,7 +125,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         if not self._first.is_known and self._fresh:
             self._begin(found)
         else:
-            self._tracked.check(found)
+            self._tracked.check(found, self._stops or {})
             if self._fixed_ends is not None:  # those of partitions that are gone, or re-created, mean nothing
                 self._fixed_ends = {p: end for p, end in self._fixed_ends.items() if p in self._positions}
             self._fix_stops()
@@ -144,10 +144,10 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         start = options.batch_start if self._bounded else options.start
         starts = self._ask(lambda: resolve(self._client, start, partitions, "start"))
         self._positions.update(starts)
-        self._tracked.check(found)
         self._fix_stops()
         if not isinstance(start, GroupOffsets):  # how far a group has come is not for the user to say
             self._refuse_stops_before(starts)
+        self._tracked.check(found, self._stops or {})
         self._changed = True
 
     def _refuse_stops_before(self, starts: Mapping[LogPartition, int]) -> None:
@@ -262,11 +262,11 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         for attempt in range(self._options.retries + 1):
             if attempt:
                 time.sleep(self._options.retry_interval_ms / 1000)
-            ends = dict(self._client.latest(list(self._positions)))
+            ends = dict(self._client.latest(self._tracked.unread(self._stops or {})))
             cut_off = self._cut_off(ends)
             if not cut_off:
                 return ends
-        self._tracked.check_incarnations(self._discover())
+        self._tracked.check_incarnations(self._discover(), self._stops or {})
         for partition, end in cut_off.items():
             position = self._positions.get(partition, end)
             if end < position:

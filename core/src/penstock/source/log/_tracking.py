@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.printable import get_logger
 from penstock.source.log._contracts import LogState
@@ -34,12 +34,15 @@ class TrackedPartitions:
         self._losses = losses
         self._missing: set[LogPartition] = set()
 
-    def check(self, found: Discovery) -> None:
-        """Compares with ``found`` and reports what is lost. Unknown partitions are left to :meth:`unknown`."""
-        self.check_incarnations(found)
-        self._check_missing(found)
+    def check(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
+        """Compares with ``found`` and reports what is lost. Unknown partitions are left to :meth:`unknown`.
+
+        ``stops`` are the ends of a bounded stream. What is at or after them was not going to be read, and is no loss.
+        """
+        self.check_incarnations(found, stops)
+        self._check_missing(found, stops)
         self._bring_back(found)
-        self._check_retention(found)
+        self._check_retention(found, stops)
         for stream, incarnation in found.incarnations.items():
             self.incarnations.setdefault(stream, incarnation)
 
@@ -49,7 +52,11 @@ class TrackedPartitions:
         new = [partition for partition in found.earliest if partition not in self.positions]
         return [p for p in new if p.stream in known], [p for p in new if p.stream not in known]
 
-    def check_incarnations(self, found: Discovery) -> None:
+    def unread(self, stops: Mapping[LogPartition, int]) -> list[LogPartition]:
+        """Returns the partitions that are to be read further, before ``stops``."""
+        return [partition for partition, at in self.positions.items() if at < stops.get(partition, at + 1)]
+
+    def check_incarnations(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
         """Reports streams that were deleted and re-created with the same name, and forgets their partitions.
 
         One that is gone altogether was reported when it went.
@@ -60,7 +67,7 @@ class TrackedPartitions:
                 continue
             self.incarnations[stream] = incarnation
             self.gone = {p: at for p, at in self.gone.items() if p.stream != stream}
-            if not any(p.stream == stream for p in self.positions):
+            if not any(p.stream == stream for p in self.unread(stops)):
                 continue
             reached = ", ".join(f"{p} offset {at}" for p, at in sorted(self.positions.items()) if p.stream == stream)
             self._losses.report(
@@ -69,9 +76,9 @@ class TrackedPartitions:
             )
             self._forget([p for p in self.positions if p.stream == stream])
 
-    def _check_missing(self, found: Discovery) -> None:
+    def _check_missing(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
         """Reports missing partitions. Missing once, a broker may not know them yet; twice in a row, they are gone."""
-        missing = {partition for partition in self.positions if partition not in found.earliest}
+        missing = {partition for partition in self.unread(stops) if partition not in found.earliest}
         gone = missing & self._missing
         if gone:
             streams = sorted({partition.stream for partition in gone})
@@ -96,15 +103,16 @@ class TrackedPartitions:
         if back:
             _log.warning("%s can be found again, with the same id: continuing where the query stopped", shown(back))
 
-    def _check_retention(self, found: Discovery) -> None:
+    def _check_retention(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
         for partition, earliest in found.earliest.items():
             position = self.positions.get(partition)
-            if position is not None and position < earliest:
+            first = min(earliest, stops.get(partition, earliest))
+            if position is not None and position < first:
                 self._losses.report(
-                    f"{partition}: offsets {position} to {earliest - 1} were dropped before they were read",
-                    earliest - position,
+                    f"{partition}: offsets {position} to {first - 1} were dropped before they were read",
+                    first - position,
                 )
-                self.positions[partition] = earliest
+                self.positions[partition] = first
 
     def _forget(self, partitions: Iterable[LogPartition]) -> None:
         for partition in partitions:
