@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, unless, when
 
 DECLARED = OptionSet(

@@ -6,9 +6,9 @@ from importlib.metadata import Distribution, EntryPoint
 
 import pytest
 
-from penstock import BadConfigurationError
 from penstock._plugins import find_connector, installed_connectors
 from penstock.connector import Capability, Connector
+from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 
 

@@ -15,8 +15,8 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, RetriableError
 from penstock._commit import Chain, Link, LinkKind
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.storage import AzureStorage, open_storage
 from suite.azure import ACCOUNT
