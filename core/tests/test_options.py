@@ -207,6 +207,14 @@ def test_nothing_is_a_value_that_an_option_needs():
     assert declared.parse({"a": "true", "n": "0"}, owner="t")["n"] == 0
 
 
+@pytest.mark.parametrize("text", ["a:", ":b", "a b:c", "zip", "c:\\x"])
+def test_a_choice_that_names_no_object_is_refused(text):
+    option = Option("codec", "C", kind="choice", choices=("none",), plugins=lambda: ("lz",))
+    assert (option.parse("LZ"), option.parse(" my.own:Codec ")) == ("lz", "my.own:Codec")
+    with pytest.raises(BadConfigurationError, match="is not one of none, lz, or module:Class"):
+        option.parse(text)
+
+
 @pytest.mark.parametrize(
     ("text", "is_one"), [("a.b:C", True), ("a:b.c", True), ("a", False), (":c", False), ("a:", False), ("a b:c", False)]
 )
