@@ -133,6 +133,9 @@ def kept_by_modules():
                         yield f"{module}.{name}"
 
 
+MIB = 1 << 20
+
+
 def sizes_in_other_forms(path):
     """Products and powers of 1024, and numbers that are whole MiB: ``4 << 20`` is 4 MiB, ``64 << 10`` 64 KiB."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -142,7 +145,7 @@ def sizes_in_other_forms(path):
                 isinstance(node.op, ast.Pow) and sides in ([2, 10], [2, 20], [2, 30], [1024, 2], [1024, 3])
             ):
                 yield f"{path.name}:{node.lineno}: {ast.unparse(node)}"
-        elif isinstance(node, ast.Constant) and type(node.value) is int and node.value and not node.value % (1 << 20):
+        elif isinstance(node, ast.Constant) and type(node.value) is int and node.value in range(MIB, 1 << 31, MIB):
             yield f"{path.name}:{node.lineno}: {node.value}"
 
 

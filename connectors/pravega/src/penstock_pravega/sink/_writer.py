@@ -33,7 +33,7 @@ __all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
 _log = get_logger("penstock.pravega")
 
 
-class _EventWriter(SinkWriter):
+class PravegaEventWriter(SinkWriter):
     """Turns batches into events, and appends them; segment stores acknowledge them later."""
 
     def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions) -> None:
@@ -62,7 +62,7 @@ class _EventWriter(SinkWriter):
         self._stores.close()
 
 
-class PravegaTransactionalWriter(_EventWriter, CommittingSinkWriter[PravegaCommittable, Any]):
+class PravegaTransactionalWriter(PravegaEventWriter, CommittingSinkWriter[PravegaCommittable, Any]):
     """Writes one transaction, begun with the first row and left open for the driver. A task without rows has none.
 
     Memory: 8 MiB for each segment, and one Arrow batch three times.
@@ -156,7 +156,7 @@ class PravegaTransactionalWriter(_EventWriter, CommittingSinkWriter[PravegaCommi
         super().close()
 
 
-class PravegaAtLeastOnceWriter(_EventWriter):
+class PravegaAtLeastOnceWriter(PravegaEventWriter):
     """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
     are dropped, counted (metric ``failed_rows``) and logged.
 
