@@ -36,7 +36,7 @@ class PrefixStorage(Storage, Generic[KnownT]):
 
     @abstractmethod
     def _info(self, path: str, known: KnownT) -> pafs.FileInfo:
-        """Returns what pyarrow is told of that object."""
+        """Returns that object as pyarrow describes a file."""
 
     @abstractmethod
     def _read_range(self, path: str, offset: int, length: int, known: KnownT) -> bytes:

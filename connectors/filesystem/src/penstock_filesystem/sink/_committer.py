@@ -61,7 +61,7 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
 
     @abstractmethod
     def _publish(self, part: PendingPart) -> Found:
-        """Gives one part its final name, if nobody has done so; returns what became of it."""
+        """Gives one part its final name, unless it has it; returns how it is afterwards."""
 
     @abstractmethod
     def _remove(self, paths: Sequence[str]) -> None:
