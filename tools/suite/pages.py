@@ -1,6 +1,8 @@
 """The code on the documentation's pages, to be run: in the session that tests share, or as a reader runs it.
 
-A block that is run has ``<!-- run: name -->`` above it; a block of what it prints, ``<!-- output: name -->``.
+A block that is run has ``<!-- run: name -->`` above it; a block of what it prints, ``<!-- output: name -->``. Other
+code has a mark as well: ``<!-- run by: FILE -->`` for a test that takes it from the page, or ``<!-- not run: why -->``.
+``python -m suite.pages`` lists code that no test runs.
 """
 
 from __future__ import annotations
@@ -15,15 +17,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PAGES", "Block", "as_a_reader", "blocks", "in_the_session"]
+__all__ = ["PAGES", "Block", "Code", "as_a_reader", "blocks", "code_on_pages", "in_the_session", "options_in"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+_RUN = re.compile(r"<!-- run: (\w+) -->\n```(python|sql)\n(.*?)```", re.DOTALL)
+#: Code, with the comment above it; that of authors' pages has ``file=`` behind its language, and its own tests.
+_CODE = re.compile(r"(?:^<!-- ([^>]*) -->\n)?^```(python|sql|yaml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_VIEW = re.compile(r"CREATE TEMPORARY VIEW (\w+)")
+_FORMAT = re.compile(r"\bpenstock\.(cassandra|filesystem|kafka|pravega)\b")
+_OPTION = re.compile(r"""\.option\(\s*["']([\w.]+)["']""")
+_SQL_OPTIONS = re.compile(r"OPTIONS\s*\(([^)]*)\)")
+_SQL_OPTION = re.compile(r"(?:^|,)\s*`?([\w.]+)`?\s+'")
 _OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 _SERVER = re.compile(r"PENSTOCK_(\w+)_ADDRESS")
 #: Spark resolves paths in its JVM, whose working directory is not the test's.
-_RELATIVE = re.compile(r'"((?:in|out|ck)\w*/)')
+_RELATIVE = re.compile(r"""(["'])((?:in|out|ck)\w*/)""")
+#: Around a statement in SQL, which makes a view.
+_SQL = '''import penstock
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+penstock.register(spark)
+spark.sql("""{statement}""")
+spark.table("{view}").show()
+spark.catalog.dropTempView("{view}")
+'''
 
 
 @dataclass(frozen=True)
@@ -45,12 +64,57 @@ def blocks(server: str | None = None) -> list[Block]:
     for page in PAGES:
         text = page.read_text("utf-8")
         outputs = _OUTPUT.findall(text)
-        for name, code in _RUN.findall(text):
+        for name, language, found_code in _RUN.findall(text):
+            code = found_code if language == "python" else _as_python(found_code)
             needs = _SERVER.search(code)
             needed = needs.group(1).lower() if needs else None
             if needed == server:
                 found.append(Block(name, code, tuple(out for of, out in outputs if of == name), needed))
     return found
+
+
+def _as_python(statement: str) -> str:
+    view = _VIEW.search(statement)
+    assert view is not None, f"only statements that make a view are run: {statement}"
+    return _SQL.format(statement=statement, view=view[1])
+
+
+@dataclass(frozen=True)
+class Code:
+    """A block of code where it stands, with the comment above it: ``run: name``, ``not run: why``, or ``""``."""
+
+    page: Path
+    line: int
+    mark: str
+    language: str
+    text: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a test runs it."""
+        return self.mark.startswith(("run: ", "run by: ", "login: ", "output: "))
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def code_on_pages() -> list[Code]:
+    """Every block of Python, SQL, YAML and JSON, but for files that authors' pages write."""
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for block in _CODE.finditer(text):
+            line = text.count("\n", 0, block.start(2)) + 1
+            found.append(Code(page, line, block[1] or "", block[2], block[3]))
+    return found
+
+
+def options_in(code: Code) -> tuple[set[str], list[str]]:
+    """Returns which connectors a block names, and which options it sets by ``.option(...)`` or in SQL."""
+    names = _OPTION.findall(code.text)
+    for inner in _SQL_OPTIONS.findall(code.text):
+        names += _SQL_OPTION.findall(inner)
+    return set(_FORMAT.findall(code.text)), names
 
 
 def _prepare(folder: Path) -> None:
@@ -65,7 +129,7 @@ def in_the_session(block: Block, folder: Path, set_variable: Callable[[str, str]
     _prepare(folder)
     if block.server:
         set_variable(f"PENSTOCK_{block.server.upper()}_ADDRESS", address)
-    code = _RELATIVE.sub(lambda path: f'"{folder}/{path.group(1)}', block.code)
+    code = _RELATIVE.sub(lambda path: f"{path[1]}{folder}/{path[2]}", block.code)
     printed, before = io.StringIO(), set(os.listdir(ROOT))
     with contextlib.redirect_stdout(printed):
         # As a job's: what it defines is pickled by value.
@@ -101,3 +165,13 @@ def check_quiet(printed: str) -> None:
 def _check(block: Block, printed: str) -> None:
     for expected in block.outputs:
         assert expected in printed, printed
+
+
+def _main() -> None:
+    for code in code_on_pages():
+        if not code.is_run:
+            print(f"{code} {code.language}: {code.mark or 'has no mark'}")
+
+
+if __name__ == "__main__":
+    _main()
