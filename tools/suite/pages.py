@@ -21,10 +21,9 @@ __all__ = ["PAGES", "Block", "Code", "as_a_reader", "blocks", "code_on_pages", "
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_RUN = re.compile(r"<!-- run: (\w+) -->\n```(python|sql)\n(.*?)```", re.DOTALL)
+_RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
 #: Code, with the comment above it; that of authors' pages has ``file=`` behind its language, and its own tests.
 _CODE = re.compile(r"(?:^<!-- ([^>]*) -->\n)?^```(python|sql|yaml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_VIEW = re.compile(r"CREATE TEMPORARY VIEW (\w+)")
 _FORMAT = re.compile(r"\bpenstock\.(cassandra|filesystem|kafka|pravega)\b")
 _OPTION = re.compile(r"""\.option\(\s*["']([\w.]+)["']""")
 _SQL_OPTIONS = re.compile(r"OPTIONS\s*\(([^)]*)\)")
@@ -32,17 +31,7 @@ _SQL_OPTION = re.compile(r"(?:^|,)\s*`?([\w.]+)`?\s+'")
 _OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 _SERVER = re.compile(r"PENSTOCK_(\w+)_ADDRESS")
 #: Spark resolves paths in its JVM, whose working directory is not the test's.
-_RELATIVE = re.compile(r"""(["'])((?:in|out|ck)\w*/)""")
-#: Around a statement in SQL, which makes a view.
-_SQL = '''import penstock
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.master("local[2]").getOrCreate()
-penstock.register(spark)
-spark.sql("""{statement}""")
-spark.table("{view}").show()
-spark.catalog.dropTempView("{view}")
-'''
+_RELATIVE = re.compile(r'"((?:in|out|ck)\w*/)')
 
 
 @dataclass(frozen=True)
@@ -64,19 +53,12 @@ def blocks(server: str | None = None) -> list[Block]:
     for page in PAGES:
         text = page.read_text("utf-8")
         outputs = _OUTPUT.findall(text)
-        for name, language, found_code in _RUN.findall(text):
-            code = found_code if language == "python" else _as_python(found_code)
+        for name, code in _RUN.findall(text):
             needs = _SERVER.search(code)
             needed = needs.group(1).lower() if needs else None
             if needed == server:
                 found.append(Block(name, code, tuple(out for of, out in outputs if of == name), needed))
     return found
-
-
-def _as_python(statement: str) -> str:
-    view = _VIEW.search(statement)
-    assert view is not None, f"only statements that make a view are run: {statement}"
-    return _SQL.format(statement=statement, view=view[1])
 
 
 @dataclass(frozen=True)
@@ -129,7 +111,7 @@ def in_the_session(block: Block, folder: Path, set_variable: Callable[[str, str]
     _prepare(folder)
     if block.server:
         set_variable(f"PENSTOCK_{block.server.upper()}_ADDRESS", address)
-    code = _RELATIVE.sub(lambda path: f"{path[1]}{folder}/{path[2]}", block.code)
+    code = _RELATIVE.sub(lambda path: f'"{folder}/{path.group(1)}', block.code)
     printed, before = io.StringIO(), set(os.listdir(ROOT))
     with contextlib.redirect_stdout(printed):
         # As a job's: what it defines is pickled by value.
