@@ -110,9 +110,9 @@ def measured(count: int, repetitions: int) -> list[Measurement]:
 
 
 def main() -> None:
-    """Runs it, and renews the table of docs/performance.md unless ``--quick`` is given."""
+    """Runs it, and renews the table of docs/performance/more.md unless ``--quick`` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows; docs/performance.md stays as it is")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows; docs/performance stays as it is")
     quick = parser.parse_args().quick
     found = measured(10_000 if quick else 100_000, 3 if quick else 5)
     print(as_table(found))

@@ -21,9 +21,24 @@ from benchmarks.drawing import as_picture, ratio_text
 
 OURS, THEIRS = "penstock", "spark"
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
-#: Results that stand on another page, as rows of tasks.
-OF_TASKS = {"scaling": ROOT / "docs" / "production" / "scaling.md"}
+PICTURES = ROOT / "docs" / "pictures"
+#: The page with the ratios of all, and with results that have no page of their own.
+FIRST_PAGE = ROOT / "docs" / "performance" / "README.md"
+#: Results by the pages that show them, in the order of the first page.
+PAGES = {
+    "files": "performance/filesystem.md",
+    "kafka": "performance/kafka.md",
+    "kafka-clients": "performance/kafka.md",
+    "cassandra": "performance/cassandra.md",
+    "pravega": "performance/pravega.md",
+    "formats": "performance/more.md",
+    "event_time": "performance/more.md",
+    "enrich": "performance/more.md",
+    "foreach_batch": "performance/more.md",
+    "scaling": "production/scaling.md",
+}
+#: Results that are shown as rows of tasks, with nothing to compare with.
+OF_TASKS = ("scaling",)
 #: Results whose cases are curves: names begin with how much there is, ``10 partitions: a batch``.
 OF_GROWTH = ("growth",)
 _SIDES = ("Penstock", "Spark's own")
@@ -35,6 +50,7 @@ SIDES = {
     "enrich": ("Penstock", "compared with"),
     "foreach_batch": ("one query", "three queries"),
 }
+_RATIOS = re.compile(r"<!-- bench ratios -->.*?<!-- /bench ratios -->", re.DOTALL)
 _BLOCK = re.compile(r"<!-- bench: ([\w-]+) -->.*?<!-- /bench -->", re.DOTALL)
 #: A number of five digits or more.
 _LONG = re.compile(r"\b\d{2,3}(?:,\d{3})+\b|\b\d(?:,\d{3}){2,}\b")
@@ -107,13 +123,17 @@ def _cell(measurement: Measurement, side: str) -> str:
     return f"{median} ({least}–{most})" if least != most else median
 
 
+def _marked(ratio: float) -> str:
+    """Returns a ratio, in bold where it is below 1."""
+    return f"**{ratio_text(ratio)}**" if float(f"{ratio:.2g}") < 1 else ratio_text(ratio)
+
+
 def as_table(measurements: list[Measurement]) -> str:
     """Returns Markdown; the last column is the ratio, in bold where it is below 1."""
     lines = ["| | unit | Penstock | Spark's own | ratio |", "| --- | --- | --: | --: | --: |"]
     for one in measurements:
         ratio = one.ratio
-        words = "" if ratio is None else ratio_text(ratio)
-        words = f"**{words}**" if ratio is not None and float(f"{ratio:.2g}") < 1 else words
+        words = "" if ratio is None else _marked(ratio)
         lines.append(f"| {one.name} | {one.unit} | {_cell(one, OURS)} | {_cell(one, THEIRS)} | {words} |")
     notes = [
         f"- {one.name}: {_LONG.sub(lambda n: number(float(n[0].replace(',', ''))), one.note)}"
@@ -179,12 +199,16 @@ class Results:
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
     def write_page(self, name: str) -> None:
-        """Writes all of them as a picture and a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->``."""
+        """Writes all of them as a picture and a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->``, and the
+        ratios on the first page.
+        """
         page = shown_on(name)
         text = page.read_text(encoding="utf-8")
         page.write_text(_BLOCK.sub(lambda f: self.block(name) if f[1] == name else f[0], text), encoding="utf-8")
         for file, picture in self.pictures(name).items():
-            (page.parent / "pictures" / file).write_text(picture, encoding="utf-8")
+            (PICTURES / file).write_text(picture, encoding="utf-8")
+        table = ratios_of_all(self._path.parent)
+        FIRST_PAGE.write_text(_RATIOS.sub(lambda _: table, FIRST_PAGE.read_text("utf-8")), "utf-8")
 
     def block(self, name: str) -> str:
         """Returns what the page has between and with the marks of ``name``."""
@@ -195,7 +219,8 @@ class Results:
             .replace("Spark's own", theirs)
             .replace("| Penstock |", f"| {ours} |")
         )
-        shown = [f"![{_alternative(picture)}](pictures/{file})" for file, picture in self.pictures(name).items()]
+        folder = os.path.relpath(PICTURES, shown_on(name).parent)
+        shown = [f"![{_alternative(picture)}]({folder}/{file})" for file, picture in self.pictures(name).items()]
         return "\n\n".join([f"<!-- bench: {name} -->", *lines, *shown, table.rstrip("\n")]) + "\n<!-- /bench -->"
 
     def pictures(self, name: str) -> dict[str, str]:
@@ -205,10 +230,14 @@ class Results:
                 f"performance-{name}-{case.replace(' ', '-')}.svg": _curves(name, case, self._measurements(case))
                 for case in self._cases
             }
-        ratios = [(one.name, one.ratio) for one in self._measurements() if one.ratio is not None]
+        ratios = self.ratios()
         if len(ratios) < _LEAST_BARS:
             return {}
         return {f"performance-{name}.svg": as_picture(_title(name), ratios)}
+
+    def ratios(self) -> list[tuple[str, float]]:
+        """Returns the cases that compare the two sides."""
+        return [(one.name, one.ratio) for one in self._measurements() if one.ratio is not None]
 
     def _measurements(self, only: str | None = None) -> list[Measurement]:
         cases = self._cases.values() if only is None else [self._cases[only]]
@@ -217,7 +246,21 @@ class Results:
 
 def shown_on(name: str) -> Path:
     """Returns the page that shows the results of ``name``."""
-    return OF_TASKS.get(name, PAGE)
+    return ROOT / "docs" / PAGES[name] if name in PAGES else FIRST_PAGE
+
+
+def ratios_of_all(results: Path) -> str:
+    """Returns the first page's table, with its marks: for each page, the least, middle and largest ratio."""
+    lines = ["| | compared with | cases | least | median | most |", "| --- | --- | --: | --: | --: | --: |"]
+    for name, page in PAGES.items():
+        ratios = [ratio for _, ratio in Results(results / f"{name}.json").ratios()]
+        if name in OF_TASKS or not ratios:
+            continue
+        ours, theirs = SIDES.get(name, _SIDES)
+        what = name.replace("_", " ") if ours == "Penstock" else f"{name.replace('_', ' ')}: {ours}"
+        found = " | ".join(_marked(one) for one in (min(ratios), statistics.median(ratios), max(ratios)))
+        lines.append(f"| [{what}]({os.path.basename(page)}) | {_other(theirs)} | {len(ratios)} | {found} |")
+    return "\n".join(["<!-- bench ratios -->", "", *lines, "<!-- /bench ratios -->"])
 
 
 def _curves(name: str, case: str, measured: Sequence[Measurement]) -> str:
@@ -239,10 +282,13 @@ def _alternative(picture: str) -> str:
     return html.unescape(found[1])
 
 
+def _other(theirs: str) -> str:
+    return "what each case names" if theirs == "compared with" else theirs
+
+
 def _title(name: str) -> str:
     ours, theirs = SIDES.get(name, _SIDES)
-    other = "what each case names" if theirs == "compared with" else theirs
-    return f"{ours} compared with {other} ({name.replace('_', ' ')})"
+    return f"{ours} compared with {_other(theirs)} ({name.replace('_', ' ')})"
 
 
 def _circumstances_line(case: Mapping[str, Any]) -> str:

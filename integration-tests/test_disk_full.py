@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from harness.oracle import check_files, hidden_files, rows_of
-from penstock import BadConfigurationError
 from penstock.checkpoint import take_over
+from penstock.errors import BadConfigurationError
 
 pytestmark = pytest.mark.spark
 

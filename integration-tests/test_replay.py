@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

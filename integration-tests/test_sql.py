@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 import penstock
 from harness.sql import LINES, prepare, problem_of
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "sql.md"

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from penstock._commit import Batch, BatchPlan, Chain, RunMemory, TaskResult, TwoPhaseCommit, run_task
-from penstock._plugins import installed_connectors
 from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
@@ -248,14 +247,11 @@ def disks() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def installed_once() -> Iterator[None]:
-    """What is installed, looked up once: each time, the metadata of every package is read, some 200 files."""
-    found = installed_connectors()
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("penstock._plugins", "penstock.cli._check"):
-            patch.setattr(f"{module}.installed_connectors", lambda: found)
-        yield
+@pytest.fixture
+def no_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets this process see no installed connector."""
+    for name in ("_installed_in", "_installed"):
+        monkeypatch.setattr(f"penstock._plugins.{name}", lambda *places: ())
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.storage import MemoryStorage, S3Storage
 from suite.option_cases import SCHEMA, SIDES, cases
 
-pytestmark = pytest.mark.usefixtures("installed_once")
 CANARY = "cXnXrX-7#§"
 #: Found nowhere but in addresses.
 IN_ADDRESSES = "dZnZrZ-8"

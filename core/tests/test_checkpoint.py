@@ -11,12 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import penstock
-from penstock import BadConfigurationError, FatalError
 from penstock._commit import run_task
 from penstock._plugins import find_connector
-from penstock.checkpoint import open_stored_query, query_id_of, remember_sink, take_over
+from penstock.checkpoint import finish, open_stored_query, query_id_of, remember_sink, take_over
 from penstock.checkpoint._stored import read_sink, store_sink
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import NO_RETRIES
 from penstock.sink import WriterContext
 from penstock.spark._known_query import _known, known_query
@@ -59,10 +58,10 @@ def test_secrets_are_not_stored(tmp_path):
 
 def test_what_is_no_checkpoint_is_said(tmp_path, checkpoint):
     with pytest.raises(BadConfigurationError, match="has no 'metadata' file"):
-        penstock.finish(str(tmp_path / "nowhere"))
+        finish(str(tmp_path / "nowhere"))
     (checkpoint / "penstock" / "sink.json").unlink()
     with pytest.raises(BadConfigurationError, match="no penstock sink has written"):
-        penstock.finish(str(checkpoint))
+        finish(str(checkpoint))
     assert query_id_of(LocalStorage(), str(checkpoint)).startswith("0b53ab65")
 
 
@@ -74,7 +73,7 @@ def test_newer_form_is_refused(checkpoint):
 
 
 def test_finish_without_anything_open_does_nothing(checkpoint, tmp_path):
-    assert penstock.finish(str(checkpoint), {"path": str(tmp_path / "out")}) == []
+    assert finish(str(checkpoint), {"path": str(tmp_path / "out")}) == []
 
 
 def test_finish_waits_for_the_store_of_the_checkpoint(checkpoint, tmp_path, monkeypatch):
@@ -94,7 +93,7 @@ def test_finish_waits_for_the_store_of_the_checkpoint(checkpoint, tmp_path, monk
     monkeypatch.setattr("penstock.storage._local.os.scandir", away)
     monkeypatch.setattr("penstock.storage._local.open", read, raising=False)
     options = {"path": str(tmp_path / "out")}
-    assert penstock.finish(str(checkpoint), options) == [] and failures == []
+    assert finish(str(checkpoint), options) == [] and failures == []
     failures.append("decisions")
     with pytest.raises(OSError, match="Input/output error"):
         open_stored_query(str(checkpoint), options).chain.head()

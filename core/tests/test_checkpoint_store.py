@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import BadConfigurationError
 from penstock._commit import Batch
 from penstock.checkpoint import SparkLog
 from penstock.checkpoint._identity import open_identity
+from penstock.errors import BadConfigurationError
 from penstock.storage import MemoryStorage
 
 

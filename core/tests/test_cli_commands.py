@@ -195,8 +195,7 @@ def test_a_connector_that_does_not_fit_or_load_is_listed_with_the_reason(site):
     assert "needs penstock>=99" in runner.invoke(app, ["list"]).stdout
 
 
-def test_list_without_connectors_says_how_to_get_one(monkeypatch):
-    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
+def test_list_without_connectors_says_how_to_get_one(no_connectors):
     result = runner.invoke(app, ["list"])
     assert result.exit_code == 0
     assert "pip install penstock-filesystem" in result.stdout
@@ -659,8 +658,7 @@ def test_a_directory_that_is_no_checkpoint(tmp_path, command):
     assert "is not the checkpoint of a streaming query" in str(result.exception)
 
 
-def test_inspect_still_tells_what_it_can_without_the_connector(checkpoint, monkeypatch):
-    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
+def test_inspect_still_tells_what_it_can_without_the_connector(checkpoint, no_connectors):
     view = json.loads(runner.invoke(app, ["inspect", str(checkpoint), "--json"]).stdout)
     assert "no connector 'notes' is installed" in view["sink_problem"]
     assert [decision["rows"] for decision in view["decisions"]] == [None, 5, 1500]

@@ -18,12 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._charts import thinned
 from penstock.cli._dashboard import page, read_run, write_dashboard
 from penstock.cli._progress import BatchProgress
 from penstock.cli._scales import BYTES, COUNT, DURATION, NUMBER, duration, time_scale
+from penstock.errors import BadConfigurationError
 from penstock.printable import printable
 from suite.hostile import TEXTS
 

@@ -149,8 +149,7 @@ def test_temporary_space_that_is_not_there(tmp_path):
     assert verdicts[1] == "bad"
 
 
-def test_no_connector_is_odd(monkeypatch):
-    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
+def test_no_connector_is_odd(no_connectors):
     finding = found("connectors", dict(os.environ))
     assert (finding.verdict, finding.remedy) == ("odd", "pip install penstock-filesystem")
 

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import layout
-from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._new import new_connector
 from penstock.cli._new_pipeline import new_pipeline
+from penstock.errors import BadConfigurationError
 from penstock.source import SimpleSource
 from penstock.testing import SinkSuite, SourceSuite
 

@@ -24,8 +24,6 @@ from penstock.errors import BadConfigurationError
 from penstock.printable import printable
 from suite.hostile import TEXTS
 
-pytestmark = pytest.mark.usefixtures("installed_once")
-
 ROOT = Path(__file__).parents[2]
 WORDS = [*TEXTS, "\\[bold]x", "ends with \\", "\t"]
 

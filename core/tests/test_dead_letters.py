@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import LETTER_DDL
 from penstock._letters import create_sink, parse_letters
 from penstock._plugins import find_connector
 from penstock.dead_letters import (
@@ -23,6 +22,7 @@ from penstock.dead_letters import (
     AS_JSON,
     AS_RECORDS,
     HEADERS_TYPE,
+    LETTER_DDL,
     LETTER_SCHEMA,
     LETTER_TYPE,
     is_letter_type,

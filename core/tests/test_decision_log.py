@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from penstock import BadDataError, FatalError
 from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, TaskOutput, committables_of, now_ms
+from penstock.errors import BadDataError, FatalError
 from penstock.retry import RetryPolicy
 from penstock.storage import MemoryStorage
 from suite.scripted_sink import TEXT, ScriptedStorage, copied, item, output, scripted_system

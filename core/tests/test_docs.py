@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from penstock._plugins import find_connector
 from penstock.cli import app
 from penstock.connector import Capability
-from suite.pages import PAGES, ROOT, as_a_reader, blocks, check_quiet, in_the_session
+from suite.pages import PAGES, ROOT, as_a_reader, blocks, check_quiet, code_on_pages, in_the_session, options_in
 
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
 #: A page of the site shows so many columns of code.
@@ -148,6 +149,48 @@ def test_readme_shows_every_installed_connector():
 
     for connector in installed_connectors():
         assert f"`{connector.format}`" in README
+
+
+CODE = code_on_pages()
+
+
+@pytest.mark.parametrize("code", CODE, ids=str)
+def test_code_is_run_or_says_why_not(code):
+    """``python -m suite.pages``, with PYTHONPATH=tools, lists those that are not run."""
+    kind, _, rest = code.mark.partition(": ")
+    assert kind in ("run", "run by", "login", "output", "not run") and rest, f"{code}: what runs it?"
+    if kind == "run by":
+        assert code.page.name in (ROOT / rest).read_text("utf-8"), f"{code}: {rest} does not take it from the page"
+
+
+#: What Spark's readers and writers have themselves.
+OF_SPARK = {"checkpointlocation", "path"}
+
+
+@pytest.mark.parametrize("code", [code for code in CODE if options_in(code)[1]], ids=str)
+def test_options_in_code_are_declared(code):
+    """Also where the code can't run: it needs a cluster, a login or a cloud."""
+    connectors, names = options_in(code)
+    declared = []
+    for connector in (find_connector(name).load() for name in connectors or CONNECTOR_PAGES):
+        declared += [options for options in (connector.source_options, connector.sink_options) if options is not None]
+    for name in names:
+        found = name.lower() in OF_SPARK or any(options.find(name) is not None for options in declared)
+        assert found or name in OF_OTHERS, f"{code}: {', '.join(sorted(connectors))} have no option '{name}'"
+
+
+#: Options of other sources and sinks that blocks use beside ours.
+OF_OTHERS = {"numRows", "rowsPerSecond"}
+
+
+def test_a_wrong_option_is_found():
+    text = 'spark.read.format("penstock.kafka").option(\n"subscribe", "a").option("subscribee", "a")'
+    code = replace(CODE[0], text=text)
+    assert options_in(code) == ({"kafka"}, ["subscribe", "subscribee"])
+    with pytest.raises(AssertionError, match="kafka have no option 'subscribee'"):
+        test_options_in_code_are_declared(code)
+    statement = "CREATE TEMPORARY VIEW a USING penstock.kafka\nOPTIONS (`kafka.bootstrap.servers` 'b:1', subscribe 'e')"
+    assert options_in(replace(code, text=statement)) == ({"kafka"}, ["kafka.bootstrap.servers", "subscribe"])
 
 
 def code_lines(page):

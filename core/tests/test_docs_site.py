@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from benchmarks.measuring import PAGE, Results, shown_on
+from benchmarks.measuring import FIRST_PAGE, OF_GROWTH, Results, ratios_of_all, shown_on
+from benchmarks.measuring import PAGES as MEASURED_ON
+from benchmarks.measuring import PICTURES as DRAWN
 from docs_site.markdown import anchors, link_targets, title_of
 from docs_site.pages import ROOT, expand_navigation, is_relative, navigation_pages, page_of, site_markdown
 
@@ -143,23 +145,27 @@ def test_the_site_needs_no_other_host_and_searches_without_a_server():
         assert "//" not in (ROOT / "docs" / path).read_text("utf-8").replace("// Search", "")
 
 
-PICTURES = PAGE.parent / "pictures"
 MEASURED = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
 @pytest.mark.parametrize("results", MEASURED, ids=[path.stem for path in MEASURED])
-def test_tables_and_pictures_of_the_performance_page_are_those_of_the_results(results):
+def test_tables_and_pictures_of_performance_are_those_of_the_results(results):
     """To renew them: python -m benchmarks.measuring"""
     stored = Results(results)
     assert stored.block(results.stem) in shown_on(results.stem).read_text("utf-8")
     drawn = {
-        path.name: path.read_text("utf-8")
-        for path in PICTURES.glob("*.svg")
-        if path.name in stored.pictures(results.stem)
+        path.name: path.read_text("utf-8") for path in DRAWN.glob("*.svg") if path.name in stored.pictures(results.stem)
     }
     assert drawn == stored.pictures(results.stem)
 
 
 def test_every_picture_of_results_has_results():
     wanted = {name for path in MEASURED for name in Results(path).pictures(path.stem)}
-    assert {path.name for path in PICTURES.glob("performance-*.svg")} == wanted
+    assert {path.name for path in DRAWN.glob("performance-*.svg")} == wanted
+
+
+def test_the_first_page_of_performance_has_the_ratios_of_all_results():
+    """To renew them: python -m benchmarks.measuring"""
+    results = ROOT / "benchmarks" / "results"
+    assert ratios_of_all(results) in FIRST_PAGE.read_text("utf-8")
+    assert {path.stem for path in MEASURED} <= {*MEASURED_ON, *OF_GROWTH}

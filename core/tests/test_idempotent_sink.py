@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError, RetriesExhaustedError, system
+from penstock import system
 from penstock._commit import Batch, Chain, RunMemory, TwoPhaseCommit, run_task
+from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock.sink import TIMESTAMPS_PER_RUN, CheckpointLocation, IdempotentSink, SinkContext, Upserter, WriterContext

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from penstock import BadConfigurationError, FatalError
 from penstock._commit import Batch, Chain, DisplacedError, RunMemory, TwoPhaseCommit
 from penstock.checkpoint import (
     BatchInFunction,
     SparkLog,
     adopt,
+    finish,
     named_sinks,
     open_stored_queries,
     open_stored_query,
@@ -29,6 +29,7 @@ from penstock.checkpoint import (
 from penstock.cli._app import app
 from penstock.cli._check import check_pipeline
 from penstock.cli._run_layout import check_layout
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import NO_RETRIES
 from penstock.sink import SinkContext, WriterContext
 from penstock.spark._foreach_batch import _WRITE, RunningBatch, _warned, as_attempt, run_of_attempt
@@ -310,7 +311,7 @@ def test_a_start_finishes_what_was_decided_and_writes_what_was_not(checkpoint, m
 
 def test_names_of_sinks_that_are_not_there(checkpoint):
     with pytest.raises(BadConfigurationError, match=r"no sink named 'alerts' .* there is files, more"):
-        penstock.finish(str(checkpoint), sink="alerts")
+        finish(str(checkpoint), sink="alerts")
     with pytest.raises(BadConfigurationError, match="name one of files, more"):
         open_stored_query(str(checkpoint))
     with pytest.raises(BadConfigurationError, match="name one of files, more"):

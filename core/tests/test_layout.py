@@ -91,6 +91,7 @@ def test_modules_of_the_core_are_private_to_their_packages(folder):
 KEPT_OTHERWISE = {
     "penstock._error_book.book_of": "one for each package that raises errors",
     "penstock._error_book.code_for": "one for each module that raises errors",
+    "penstock._plugins._installed_in": "what is installed: holds nothing to close, and is bounded",
     "penstock.options._set._warned": "texts of warnings, so that each is given once",
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
     "penstock.reach._kept": "one for each address where no server answered",
@@ -130,6 +131,35 @@ def kept_by_modules():
                     made = isinstance(value, ast.Call) and not value.args and ast.unparse(value.func) in _EMPTY
                     if (literal or made) and name != "__all__":
                         yield f"{module}.{name}"
+
+
+MIB = 1 << 20
+
+
+def sizes_in_other_forms(path):
+    """Products and powers of 1024, and numbers that are whole MiB: ``4 << 20`` is 4 MiB, ``64 << 10`` 64 KiB."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.BinOp):
+            sides = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
+            if (isinstance(node.op, ast.Mult) and 1024 in sides) or (
+                isinstance(node.op, ast.Pow) and sides in ([2, 10], [2, 20], [2, 30], [1024, 2], [1024, 3])
+            ):
+                yield f"{path.name}:{node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.Constant) and type(node.value) is int and node.value in range(MIB, 1 << 31, MIB):
+            yield f"{path.name}:{node.lineno}: {node.value}"
+
+
+@pytest.mark.parametrize("text", ["4 * 1024", "1024 * 1024 * n", "2**20", "1024**2", "16_777_216"])
+def test_sizes_have_one_form(tmp_path, text):
+    module = tmp_path / "sizes.py"
+    module.write_text(f"n = 4 << 20, 64 << 10, 1024, 65_536, 2**62\nm = {text}\n")
+    assert [line.partition(": ")[0] for line in sizes_in_other_forms(module)][:1] == ["sizes.py:2"]
+
+
+def test_sizes_are_written_in_one_form():
+    folders = [ROOT / "core/src", ROOT / "tools", ROOT / "benchmarks", ROOT / "examples", *PACKAGES]
+    sources = [path for folder in folders for path in folder.rglob("*.py") if "tests" not in path.parts]
+    assert [line for path in sources for line in sizes_in_other_forms(path)] == []
 
 
 def test_what_a_process_keeps_is_in_a_cache_that_closes_it():

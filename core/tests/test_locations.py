@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
 from penstock.spark._locations import LOCAL, Home
 from penstock.storage import HdfsStorage, LocalStorage, open_storage

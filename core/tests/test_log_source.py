@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import (
     EARLIEST_OFFSET,

@@ -18,7 +18,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 import penstock
-from penstock import BadConfigurationError
 from penstock._commit import Chain, Link, LinkKind, TaskOutput
 from penstock._monitoring import (
     METRICS,
@@ -33,6 +32,7 @@ from penstock._monitoring import (
     observe,
 )
 from penstock.cli._run import MetricsPlace
+from penstock.errors import BadConfigurationError
 from penstock.serialization import Versioned
 from penstock.spark import SessionMetrics
 from penstock.spark._driver_counts import (

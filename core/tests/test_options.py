@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, unless, when
 
 DECLARED = OptionSet(
@@ -205,6 +205,14 @@ def test_nothing_is_a_value_that_an_option_needs():
         [Option("a", "A", kind="bool", default="false"), Option("n", "N", kind="duration", required_with=(when("a"),))]
     )
     assert declared.parse({"a": "true", "n": "0"}, owner="t")["n"] == 0
+
+
+@pytest.mark.parametrize("text", ["a:", ":b", "a b:c", "zip", "c:\\x"])
+def test_a_choice_that_names_no_object_is_refused(text):
+    option = Option("codec", "C", kind="choice", choices=("none",), plugins=lambda: ("lz",))
+    assert (option.parse("LZ"), option.parse(" my.own:Codec ")) == ("lz", "my.own:Codec")
+    with pytest.raises(BadConfigurationError, match="is not one of none, lz, or module:Class"):
+        option.parse(text)
 
 
 @pytest.mark.parametrize(

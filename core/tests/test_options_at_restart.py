@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from penstock import BadConfigurationError, FatalError
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink, stored_sink_of
 from penstock.connector import Capability, Connector
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, held_by_checkpoint, when
 from penstock.options import _set as option_set
 from penstock.source import SplitEnumerator

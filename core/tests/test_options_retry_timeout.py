@@ -9,9 +9,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StructField, StructType
 
-from penstock import RetriableError
 from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
+from penstock.errors import RetriableError
 from penstock.options import Option, OptionSet
 from penstock.retry import RetryPolicy
 from penstock.sink import Sink, SinkWriter

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, common_option, unless, when
 
 DECLARED = OptionSet(

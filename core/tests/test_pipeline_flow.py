@@ -12,8 +12,6 @@ from penstock.cli._run import _flow
 from penstock.connector import Connector
 from penstock.options import Option, OptionSet
 
-pytestmark = pytest.mark.usefixtures("installed_once")
-
 GOOD = """\
 sources:
   orders:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock.retry import NO_RETRIES
 from penstock.spark._pipeline_flows import FlowCheckpoint

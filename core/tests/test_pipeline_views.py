@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
-from penstock import BadConfigurationError
 from penstock.cli._check import check_pipeline
 from penstock.cli._frames import Views, _flattened
 from penstock.cli._queries import _base, plan_queries
+from penstock.errors import BadConfigurationError
 
 pytestmark = pytest.mark.spark
 

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import email
 import json
+import os
 import sys
-from importlib.metadata import Distribution, EntryPoint
+from importlib import metadata
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from types import SimpleNamespace
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock import _plugins
 from penstock._plugins import find_connector, installed_connectors
 from penstock.connector import Capability, Connector
+from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 
 
@@ -70,6 +75,56 @@ def test_two_of_one_name(tmp_path):
 def test_unknown_name_has_the_nearest():
     with pytest.raises(BadConfigurationError, match="did you mean 'filesystem'"):
         find_connector("penstock.filesytem")
+
+
+def install(site, name):
+    """A package as pip leaves it, but for its module."""
+    distribution = make_distribution(site, f"penstock-{name}", "penstock")
+    points = f"[penstock.connectors]\n{name} = penstock_{name}:Connector\n"
+    (site / f"penstock-{name}-1.0.dist-info" / "entry_points.txt").write_text(points)
+    return distribution
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How often it was looked up what is installed."""
+    made = []
+    monkeypatch.setattr(_plugins, "entry_points", lambda group: made.append(group) or entry_points(group=group))
+    return made
+
+
+def test_what_is_installed_is_looked_up_once(tmp_path, monkeypatch, looks):
+    install(tmp_path, "notes")
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(3):
+        assert find_connector("penstock.notes").version == "1.0"
+        assert find_connector("kafka").name == "kafka"
+    assert len(looks) == 1
+
+
+def test_what_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "notes" not in {one.name for one in installed_connectors()}
+    install(tmp_path, "notes")
+    os.utime(tmp_path, ns=(0, 1))  # as if the clock had moved on
+    assert "notes" in {one.name for one in installed_connectors()}
+    os.utime(tmp_path, ns=(0, 1))
+    install(tmp_path, "letters")
+    os.utime(tmp_path, ns=(0, 1))  # as if both had come at once
+    assert find_connector("letters").distribution == "penstock-letters"
+
+
+def test_the_metadata_of_a_package_are_parsed_once(tmp_path, monkeypatch):
+    parsed = []
+    install(tmp_path, "notes")
+    monkeypatch.setattr(metadata, "email", SimpleNamespace(message_from_string=lambda text: parse(parsed, text)))
+    (listed,) = installed_connectors([entry(Distribution.at(tmp_path / "penstock-notes-1.0.dist-info"), "a", "b:C")])
+    assert (listed.distribution, listed.version, listed.problem, len(parsed)) == ("penstock-notes", "1.0", "", 1)
+
+
+def parse(parsed, text):
+    parsed.append(text)
+    return email.message_from_string(text)
 
 
 def declares(capabilities, **declared):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import DataLostError, FatalError, RetriableError
 from penstock._commit import Chain, DisplacedError, Link, LinkKind, Publishing
+from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import Found, SinkContext
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, copied, output

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock import FatalError, RetriableError, RetriesExhaustedError
+from penstock.errors import FatalError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import JsonSerializer

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import BadConfigurationError
 from penstock._commit import Link, LinkKind
 from penstock.checkpoint import chain_of, home_of
+from penstock.errors import BadConfigurationError
 from penstock.spark._replay import _Function, _name_of
 from penstock.storage import LocalStorage
 

@@ -16,10 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from typer.testing import CliRunner
 
 import penstock
-from penstock import BadConfigurationError, FatalError, RetriableError
 from penstock._commit import LinkKind, Publishing
-from penstock.checkpoint import Prepared, open_stored_query
+from penstock.checkpoint import Prepared, finish, open_stored_query
 from penstock.cli._app import app
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, Found, Member, SinkContext, SupportsWriteTimestamps, as_one, owned
 from penstock.sink._union import Owned
@@ -255,7 +255,7 @@ def test_a_person_publishes_the_rest(half_published):
     assert [one["sink"] for one in view["sinks"]] == ["group of first, second"]
     assert runner.invoke(app, ["finish", checkpoint]).exit_code == 4
     with pytest.raises(BadConfigurationError, match=r"say whose it is, such as first\.retryTimeout"):
-        penstock.finish(checkpoint, {"retryTimeout": "1s"}, sink="all")
+        finish(checkpoint, {"retryTimeout": "1s"}, sink="all")
     given = ["-o", "second.retryTimeout=1s"]
     assert runner.invoke(app, ["finish", checkpoint, "--take-over", "--sink", "all", *given]).exit_code == 0
     assert (query.visible("first"), query.visible("second")) == ([1], [2])

@@ -6,7 +6,6 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from penstock import DataLostError, FatalError, RetriableError
 from penstock._commit import (
     BatchPlan,
     PlannedBatch,
@@ -16,6 +15,7 @@ from penstock._commit import (
     roll_states,
     run_task,
 )
+from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import (
     CheckpointLocation,

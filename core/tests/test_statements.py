@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.spark._statements import refuse_dropped_clauses
 
 

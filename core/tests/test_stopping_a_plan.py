@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import RetriableError
 from penstock.connector import Capability, Connector
 from penstock.dev._process import identify
+from penstock.errors import RetriableError
 from penstock.options import Option, OptionSet
 from penstock.source import SimpleSource
 from penstock.testing._spark_source import data_source

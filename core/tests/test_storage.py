@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage import (
     AzureStorage,

@@ -15,8 +15,8 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, RetriableError
 from penstock._commit import Chain, Link, LinkKind
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.storage import AzureStorage, open_storage
 from suite.azure import ACCOUNT
@@ -269,14 +269,14 @@ def test_two_discards_at_once(storage, container, monkeypatch):
     """The other one is quicker with the empty blob."""
     path = f"{container}/out/x"
     stage(storage, path)
-    real = AzureStorage._properties
+    real = AzureStorage._look_up
 
     def look_and_lose(self, asked):
         found = real(self, asked)
         self.delete([asked])
         return found
 
-    monkeypatch.setattr(AzureStorage, "_properties", look_and_lose)
+    monkeypatch.setattr(AzureStorage, "_look_up", look_and_lose)
     storage.discard_blocks(path)
     assert storage.list_tree(container) == []
 

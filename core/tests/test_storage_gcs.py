@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, RetriableError
 from penstock._commit import Chain, Link, LinkKind
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.storage import GcsStorage, open_storage
 from suite.gcs import service_account_key

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.storage import HdfsStorage, open_storage
 from suite.hdfs import NameService, started_hdfs, started_name_service

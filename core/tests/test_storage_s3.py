@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import RetriableError
 from penstock._commit import Chain, Link, LinkKind, RunMemory
+from penstock.errors import RetriableError
 from penstock.storage import S3Storage, open_storage
 from suite.busy_s3 import busy_s3
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import FatalError
 from penstock._commit import Link, LinkKind, StateItem, TaskOutput
+from penstock.errors import FatalError
 from penstock.serialization import JsonSerializer, Versioned
 from penstock.source.log import SPLIT_SERIALIZER, STATE_SERIALIZER, LogPartition, LogSplit, LogState
 from penstock.spark._offsets import StreamOffset, is_last_batch, pack_splits

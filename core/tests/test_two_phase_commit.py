@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import DataLostError, FatalError, RetriableError
 from penstock._commit import Chain, DisplacedError, GaveWayError, LinkKind, RunMemory, TwoPhaseCommit
 from penstock.checkpoint import SparkLog
+from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.sink import SinkContext
 from penstock.storage import MemoryStorage
 

@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from penstock import FatalError, RetriableError
 from penstock._commit import DisplacedError, LinkKind
+from penstock.errors import FatalError, RetriableError
 from penstock.sink import Found, Kept
 from suite.scripted_log import DIRECTORY, HEAD, PLANNED, ROLL, ScriptedLog, fail, followed, result
 from suite.scripted_sink import StampedScriptedSink, item, output, scripted_system

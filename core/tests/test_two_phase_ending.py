@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from penstock import BadConfigurationError, DataLostError, RetriableError
 from penstock._commit import BatchPendingError, DisplacedError, GaveWayError, Link, LinkKind
+from penstock.errors import BadConfigurationError, DataLostError, RetriableError
 from penstock.sink import Found, Kept, WriterContext
 from suite.scripted_log import HEAD, PLANNED, ROLL, SCHEMA, ScriptedLog, fail, followed, result
 from suite.scripted_sink import copied, item, output, scripted_system

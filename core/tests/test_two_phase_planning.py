@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock._commit import Batch, BatchPlan, DisplacedError, Head, LinkKind, RunMemory
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.sink import Kept
 from suite.scripted_log import HEAD, OTHERS, PLANNED, ScriptedLog, followed
 from suite.scripted_sink import StampedScriptedSink, copied, item, scripted_system

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, DataLostError, PenstockError, RetriableError
 from penstock._commit import Batch, BatchPendingError, Chain, DisplacedError, RunMemory, TwoPhaseCommit, run_task
+from penstock.errors import BadConfigurationError, DataLostError, PenstockError, RetriableError
 from penstock.sink import (
     CheckpointCommitter,
     CheckpointLocation,

@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, DataLostError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError, FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import (
     CheckpointCommitter,

@@ -9,7 +9,7 @@ from pathlib import Path
 from public_api.announced import read_fragments, unannounced
 from public_api.differences import Difference, compare
 from public_api.documented import undocumented
-from public_api.listing import list_package, offered_by, parse_listing, render_listing
+from public_api.listing import Listing, list_package, offered_by, parse_listing, render_listing
 from public_api.loading import load_packages
 
 __all__ = ["Workspace"]
@@ -61,15 +61,25 @@ class Workspace:
     def _problems(self, package: str) -> Iterator[str]:
         yield from undocumented(self._modules[package.replace("-", "_")])
         yield from self._outdated(package)
+        yield from self._second_homes(package)
         fragments = read_fragments(self._root / "changelog.d", package)
         for difference in unannounced(self.differences(package), fragments):
             yield f"{difference.path}: {difference.words}: {_what_to_do(difference, package)}"
 
     def differences(self, package: str) -> list[Difference]:
         """What changed since the last release; everything is new where there was none."""
+        return compare(self._last_release(package), parse_listing(self._texts[package]))
+
+    def _last_release(self, package: str) -> Listing:
         released = self.released(package)
-        old = parse_listing(released.read_text("utf-8")) if released.exists() else {}
-        return compare(old, parse_listing(self._texts[package]))
+        return parse_listing(released.read_text("utf-8")) if released.exists() else {}
+
+    def _second_homes(self, package: str) -> Iterator[str]:
+        """A name that users have from a release may stay where it was, although the thing has moved."""
+        former = self._last_release(package)
+        for path, what in parse_listing(self._texts[package]).items():
+            if what.startswith("same as ") and path not in former:
+                yield f"{path}: is {what}: a public name has one home, so take it out of one of the two `__all__`"
 
     def _outdated(self, package: str) -> Iterator[str]:
         path = self.stored(package)

@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _PAGES = (
     *("index", "guides/README", "guides/kafka-to-a-lake", "what-works-where", "kafka", "architecture"),
-    "performance",
+    "performance/README",
 )
 #: Name, width and height of the window, and whether the reader prefers dark pages.
 _VIEWS = (("light", 1300, 1800, False), ("dark", 1300, 1800, True), ("mobile", 500, 1800, False))

@@ -1,6 +1,8 @@
 """The code on the documentation's pages, to be run: in the session that tests share, or as a reader runs it.
 
-A block that is run has ``<!-- run: name -->`` above it; a block of what it prints, ``<!-- output: name -->``.
+A block that is run has ``<!-- run: name -->`` above it; a block of what it prints, ``<!-- output: name -->``. Other
+code has a mark as well: ``<!-- run by: FILE -->`` for a test that takes it from the page, or ``<!-- not run: why -->``.
+``python -m suite.pages`` lists code that no test runs.
 """
 
 from __future__ import annotations
@@ -15,11 +17,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PAGES", "Block", "as_a_reader", "blocks", "in_the_session"]
+__all__ = ["PAGES", "Block", "Code", "as_a_reader", "blocks", "code_on_pages", "in_the_session", "options_in"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+#: Code, with the comment above it; that of authors' pages has ``file=`` behind its language, and its own tests.
+_CODE = re.compile(r"(?:^<!-- ([^>]*) -->\n)?^```(python|sql|yaml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FORMAT = re.compile(r"\bpenstock\.(cassandra|filesystem|kafka|pravega)\b")
+_OPTION = re.compile(r"""\.option\(\s*["']([\w.]+)["']""")
+_SQL_OPTIONS = re.compile(r"OPTIONS\s*\(([^)]*)\)")
+_SQL_OPTION = re.compile(r"(?:^|,)\s*`?([\w.]+)`?\s+'")
 _OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 _SERVER = re.compile(r"PENSTOCK_(\w+)_ADDRESS")
 #: Spark resolves paths in its JVM, whose working directory is not the test's.
@@ -51,6 +59,44 @@ def blocks(server: str | None = None) -> list[Block]:
             if needed == server:
                 found.append(Block(name, code, tuple(out for of, out in outputs if of == name), needed))
     return found
+
+
+@dataclass(frozen=True)
+class Code:
+    """A block of code where it stands, with the comment above it: ``run: name``, ``not run: why``, or ``""``."""
+
+    page: Path
+    line: int
+    mark: str
+    language: str
+    text: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a test runs it."""
+        return self.mark.startswith(("run: ", "run by: ", "login: ", "output: "))
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def code_on_pages() -> list[Code]:
+    """Every block of Python, SQL, YAML and JSON, but for files that authors' pages write."""
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for block in _CODE.finditer(text):
+            line = text.count("\n", 0, block.start(2)) + 1
+            found.append(Code(page, line, block[1] or "", block[2], block[3]))
+    return found
+
+
+def options_in(code: Code) -> tuple[set[str], list[str]]:
+    """Returns which connectors a block names, and which options it sets by ``.option(...)`` or in SQL."""
+    names = _OPTION.findall(code.text)
+    for inner in _SQL_OPTIONS.findall(code.text):
+        names += _SQL_OPTION.findall(inner)
+    return set(_FORMAT.findall(code.text)), names
 
 
 def _prepare(folder: Path) -> None:
@@ -101,3 +147,13 @@ def check_quiet(printed: str) -> None:
 def _check(block: Block, printed: str) -> None:
     for expected in block.outputs:
         assert expected in printed, printed
+
+
+def _main() -> None:
+    for code in code_on_pages():
+        if not code.is_run:
+            print(f"{code} {code.language}: {code.mark or 'has no mark'}")
+
+
+if __name__ == "__main__":
+    _main()

@@ -55,5 +55,5 @@ def test_measures_of_a_case_are_panels_of_one_picture(tmp_path):
         "a batch, Spark&#x27;s own: 10 files in a batch 9 ms; "
         "size, Penstock: 10 files in a batch 3 kB; size, Spark&#x27;s own: 10 files in a batch 9 kB"
     )
-    shown = f"![Penstock compared with Spark's own (growth): files in a batch](pictures/{name})"
+    shown = f"![Penstock compared with Spark's own (growth): files in a batch](../pictures/{name})"
     assert shown in results.block("growth")

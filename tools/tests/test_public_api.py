@@ -72,7 +72,7 @@ class Project:
         self.module.parent.mkdir(parents=True)
         (root / "changelog.d").mkdir()
         (self.module.parent / "__init__.py").write_text(
-            '"""A package."""\n\nfrom penstock.shapes import Shape\n\n__all__ = ["Shape"]\n'
+            '"""A package."""\n\n__all__ = ["NAME"]\n\n#: Of the package.\nNAME = "shapes"\n'
         )
         self.module.write_text(dedent(SHAPES).lstrip())
 
@@ -108,7 +108,7 @@ def project(tmp_path):
 def test_the_listing_has_a_line_for_each_name_that_a_base_does_not_have(project):
     assert project.listing() == [
         "penstock: module",
-        "penstock.Shape: same as penstock.shapes.Shape",
+        "penstock.NAME: data = 'shapes'",
         "penstock.shapes: module",
         "penstock.shapes.SIDES: data = 4",
         "penstock.shapes.Shape: class(_Named, ABC)",
@@ -218,6 +218,13 @@ def test_a_thing_that_moves_and_keeps_its_old_name(project):
     project.announce("added", "`penstock.forms`.")
     assert project.problems() == ""
     assert "penstock.shapes.area: same as penstock.forms.area" in project.listing()
+
+
+def test_a_public_name_has_one_home(project):
+    package = project.module.with_name("__init__.py")
+    package.write_text('"""A package."""\n\nfrom penstock.shapes import Shape\n\n__all__ = ["Shape"]\n')
+    project.announce("changed", "`NAME` is gone.")
+    assert project.problems().startswith("penstock.Shape: is same as penstock.shapes.Shape: a public name has one home")
 
 
 def test_a_release_moves_what_is_compared_with(project):

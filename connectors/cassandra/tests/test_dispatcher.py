@@ -8,7 +8,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.pool import NoConnectionsAvailable
 
-from penstock import RetriableError, RetriesExhaustedError
+from penstock.errors import RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock_cassandra.client import was_not_applied

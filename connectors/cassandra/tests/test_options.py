@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_cassandra import CassandraConnector, Lookup
 from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from penstock.dead_letters import LETTER_TYPE
+from penstock.dead_letters import LETTER_DDL, LETTER_TYPE
 from penstock.errors import BadConfigurationError
 from penstock_filesystem import FileSystemConnector
 from suite.letters import letters_in, to_folder
@@ -132,7 +132,7 @@ def test_every_way_of_writing(spark, tmp_path, way):
     reader = spark.read if way == "batch" else spark.readStream
     frame = (
         reader.format("penstock.filesystem")
-        .schema(f"id long, note string, _bad_record {penstock.LETTER_DDL}")
+        .schema(f"id long, note string, _bad_record {LETTER_DDL}")
         .options(format="json", badRecords="deadLetter")
         .load(str(tmp_path / "in"))
     )

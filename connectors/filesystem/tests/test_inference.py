@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from penstock import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock_filesystem.formats import merge_schemas
 from penstock_filesystem.formats.json._inference import JsonInference
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, PenstockError
+from penstock.errors import BadConfigurationError, PenstockError
 from penstock_filesystem.formats import WriteOptions, create_writer
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS
 from penstock_filesystem.sink.staging import StagedFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_filesystem.formats import WriteOptions, create_writer
 from penstock_filesystem.options import SINK_OPTIONS
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock_filesystem.formats import SplitState
 from penstock_filesystem.formats._fit import fit_column
 from penstock_filesystem.formats.avro._reader import AvroRecords

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock_filesystem.formats.json._reader import JsonLinesDecoder
 from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation

@@ -133,7 +133,7 @@ def test_what_is_discarded_is_never_published(decided, out):
     assert out.names() == [] == out.names(hidden=True)
 
 
-REQUESTS = ("_properties", "staged_blocks", "delete", "commit_blocks", "discard_blocks", "_delete")
+REQUESTS = ("_look_up", "staged_blocks", "delete", "commit_blocks", "discard_blocks", "_delete")
 
 
 class Killed(BaseException):

@@ -18,11 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock.storage._local
-from penstock import BadConfigurationError, RetriableError
 from penstock._commit import DisplacedError, GaveWayError
 from penstock.checkpoint import finish, resolve, take_over
 from penstock.cli import app
-from penstock.errors import DataLostError
+from penstock.errors import BadConfigurationError, DataLostError, RetriableError
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.spark._write import BatchWriter
 from penstock.storage._contract import is_temporary

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from penstock import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
 
 SCHEMA = pa.schema([("op", pa.string()), ("id", pa.int64()), ("lsn", pa.int64())])
 OPTIONS = {"bucketAssigner": "basePath", "keyColumns": "id", "operationColumn": "op", "orderColumn": "lsn"}

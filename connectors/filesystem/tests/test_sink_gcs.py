@@ -127,7 +127,7 @@ def test_what_is_discarded_is_never_published(decided, out):
     assert out.names() == [] == out.names(hidden=True)
 
 
-REQUESTS = ("_known", "_move", "_delete")
+REQUESTS = ("_look_up", "_move", "_delete")
 
 
 class Killed(BaseException):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import DataLostError
+from penstock.errors import DataLostError
 from penstock_filesystem.sink import _rolling
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.config._jaas import parse_jaas
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from kafka import KafkaAdminClient
 
-from penstock import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client.broker import kafka_python_arguments
 from penstock_kafka.client.login import token_source
 from penstock_kafka.config import ClientSettings

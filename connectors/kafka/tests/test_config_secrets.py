@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock_kafka.client import open_consumer, open_producer
 from penstock_kafka.client.broker import kafka_python_arguments

@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_kafka.client import open_consumer, open_producer
 from penstock_kafka.client.broker import kafka_python_arguments
 from penstock_kafka.config import ClientSettings

@@ -8,7 +8,7 @@ import warnings
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_kafka.client import open_consumer, open_producer
 from penstock_kafka.client.consumer import FetchSettings
 from penstock_kafka.config import ClientSettings, report_without_effect

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 
-from penstock import BadConfigurationError, DataLostError
+from penstock.errors import BadConfigurationError, DataLostError
 
 #: What fails is not made smaller, which would take minutes: an example is short.
 SOME = settings(

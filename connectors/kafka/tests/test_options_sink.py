@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock_kafka.config import check_transaction_timeout
 from penstock_kafka.options import SINK_OPTIONS, SinkOptions
 from penstock_kafka.sink._sink import _Delivery

@@ -7,7 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.source.event_time import BoundedOutOfOrderness, Punctuated
 from penstock.source.log import (
     Earliest,

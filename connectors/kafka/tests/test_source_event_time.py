@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql.functions import window
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.source import ReadLimits
 from penstock.source.event_time import TimestampAssigner, WatermarkStrategy
 from penstock.source.log import LogPartition

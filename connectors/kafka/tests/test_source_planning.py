@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
 from penstock_kafka.client._errors import Code, request_error

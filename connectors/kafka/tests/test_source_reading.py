@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 import penstock_kafka.source._reader as reader
 import penstock_kafka.source._source as asking
-from penstock import BadConfigurationError, BadDataError, DataLostError, RetriesExhaustedError
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriesExhaustedError
 from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.dev import KafkaToolbox

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock import RetriableError
+from penstock.errors import RetriableError
 from penstock_pravega.client import Controller, ControllerSettings
 from penstock_pravega.client._controller import _is_settings_frame
 from penstock_pravega.client._grpc import grpc

@@ -6,20 +6,9 @@
 from typing import TYPE_CHECKING, Any
 
 from penstock._version import __version__
-from penstock.errors import (
-    BadConfigurationError,
-    BadDataError,
-    DataLostError,
-    FatalError,
-    PenstockError,
-    RetriableError,
-    RetriesExhaustedError,
-)
 
 if TYPE_CHECKING:
     from penstock._causes import explain
-    from penstock.checkpoint import finish
-    from penstock.dead_letters import LETTER_DDL
     from penstock.spark import (
         SinkGroup,
         batch_writer,
@@ -32,14 +21,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "BadConfigurationError",
-    "BadDataError",
-    "DataLostError",
-    "FatalError",
-    "LETTER_DDL",
-    "PenstockError",
-    "RetriableError",
-    "RetriesExhaustedError",
     "SinkGroup",
     "__version__",
     "batch_writer",
@@ -47,7 +28,6 @@ __all__ = [
     "enrich_async",
     "explain",
     "export_metrics",
-    "finish",
     "register",
     "replay",
     "serve_metrics",
@@ -72,14 +52,6 @@ def __getattr__(name: str) -> Any:
         from penstock import spark
 
         return getattr(spark, name)
-    if name == "LETTER_DDL":
-        from penstock.dead_letters import LETTER_DDL
-
-        return LETTER_DDL
-    if name == "finish":
-        from penstock.checkpoint import finish
-
-        return finish
     if name == "explain":
         from penstock._causes import explain
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-from penstock._core_range import core_problem, core_range
+from penstock._core_range import Package
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
@@ -56,15 +59,42 @@ class InstalledConnector:
 
 def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
     """Returns every installed connector, fitting or not, by name. Imports none of them."""
+    return list(_installed_in(_places()) if found is None else _listed(found))
+
+
+def _places() -> tuple[tuple[str, int], ...]:
+    """Returns where packages may be, each place with a time that is another one after something was installed there."""
+    return tuple((path, _changed_ns(path)) for path in sys.path)
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _installed_in(places: tuple[tuple[str, int], ...]) -> tuple[InstalledConnector, ...]:
+    # Kept: the entry points of every installed package are read for it, some 200 files, and each micro-batch asks.
+    return _installed()
+
+
+def _installed() -> tuple[InstalledConnector, ...]:
+    return _listed(entry_points(group=GROUP))
+
+
+def _listed(found: Iterable[EntryPoint]) -> tuple[InstalledConnector, ...]:
     listed: dict[str, InstalledConnector] = {}
-    for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda e: e.name):
-        requires, problem = core_range(entry.dist), core_problem(entry.dist)
-        dist_name = entry.dist.name if entry.dist else "?"
-        version = entry.dist.version if entry.dist else "?"
-        if entry.name in listed and listed[entry.name].distribution != dist_name:
+    for entry in sorted(found, key=lambda e: e.name):
+        package = Package.of(entry.dist)
+        problem = package.core_problem()
+        if entry.name in listed and listed[entry.name].distribution != package.name:
             problem = f"{listed[entry.name].distribution} also provides it: uninstall one of the two"
-        listed[entry.name] = InstalledConnector(entry.name, dist_name, version, requires, problem, entry)
-    return list(listed.values())
+        listed[entry.name] = InstalledConnector(
+            entry.name, package.name, package.version, package.core_range, problem, entry
+        )
+    return tuple(listed.values())
 
 
 def find_connector(name: str) -> InstalledConnector:
@@ -73,9 +103,11 @@ def find_connector(name: str) -> InstalledConnector:
     Raises BadConfigurationError, with the nearest name.
     """
     short = name.lower().removeprefix("penstock.")
-    all_found = installed_connectors()
-    for connector in all_found:
-        if connector.name.lower() == short:
-            return connector
+    # What is not found is looked for again: a package may have been listed while it was being installed.
+    for look in (installed_connectors, _installed):
+        all_found = look()
+        for connector in all_found:
+            if connector.name.lower() == short:
+                return connector
     near = nearest_hint(short, (connector.name for connector in all_found))
     raise BadConfigurationError(f"no connector '{short}' is installed{near or f': pip install penstock-{short}'}")

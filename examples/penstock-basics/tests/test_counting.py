@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from penstock_basics.counting import CountConnector, ResettableCountConnector
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.testing import SourceQuery
 
 

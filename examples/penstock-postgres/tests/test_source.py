@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from penstock_postgres import PostgresConnector
 
-from penstock import BadConfigurationError, BadDataError, DataLostError
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError
 from penstock.testing import SourceQuery
 
 ROWS = "insert into {} select n, 'row ' || n from generate_series({}, {}) n"

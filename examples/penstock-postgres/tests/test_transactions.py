@@ -8,7 +8,7 @@ from penstock_postgres import PostgresConnector
 from penstock_postgres._options import SinkOptions
 from penstock_postgres.client import TwoPhaseTable
 
-from penstock import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.sink import Found, Kept, SinkContext, WriterContext
 from penstock.testing import SinkQuery
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from penstock_postgres import PostgresConnector
 
-from penstock import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock.testing import SourceQuery
 
 UTC = datetime.timezone.utc

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from penstock_postgres import PostgresConnector
 
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.sink import SinkContext, WriterContext
 
 

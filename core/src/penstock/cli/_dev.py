@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from penstock._plugins import find_connector
-from penstock.cli._draw import plural
+from penstock.cli._draw import human_bytes, plural
 from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up, way_named
 from penstock.errors import BadConfigurationError
@@ -161,7 +161,7 @@ def _print_status(found: list[Status]) -> None:
         table.add_column(name, no_wrap=name in ("server", "address"), overflow="fold")
     for one in found:
         mark = "[green]✓[/]" if one.running else "[red]✗[/]"
-        memory = "–" if one.memory_bytes is None else f"{one.memory_bytes / 2**20:.0f} MiB"
+        memory = "–" if one.memory_bytes is None else human_bytes(one.memory_bytes)
         server = f"{mark} [bold cyan]{as_text(one.record.name)}[/]"
         table.add_row(server, as_text(one.record.address), as_text(_what(one.record)), _ago(one.record.since), memory)
     console.print(table)

@@ -273,7 +273,7 @@ def _temporary_space(env: Mapping[str, str]) -> Iterator[Finding]:
         try:
             with tempfile.TemporaryFile(dir=name) as file:
                 file.write(b"penstock")
-            free = shutil.disk_usage(name).free / 2**30
+            free = shutil.disk_usage(name).free / (1 << 30)
         except OSError as error:
             remedy = "free or mount it, or let SPARK_LOCAL_DIRS (or TMPDIR) name another directory"
             yield Finding("temporary space", BAD, f"{name} can't be written: {error.strerror or error}", remedy)

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from penstock._core_range import core_problem
+from penstock._core_range import Package
 from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 
@@ -76,7 +76,7 @@ def _problem(entry: EntryPoint) -> str:
 
 
 def _load(entry: EntryPoint) -> Any:
-    if problem := core_problem(entry.dist):
+    if problem := Package.of(entry.dist).core_problem():
         raise BadConfigurationError(f"the command '{entry.name}' can't be used: {problem}")
     try:
         plugin = entry.load()

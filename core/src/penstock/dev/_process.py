@@ -59,7 +59,7 @@ def resident_bytes(process: ProcessIdentity) -> int | None:
         kib = next((line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")), "")
     else:
         kib = _ps(process.pid, "rss=")
-    return int(kib) * 1024 if kib else None
+    return int(kib) << 10 if kib else None
 
 
 def _signal(process: ProcessIdentity, number: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 from penstock.options._conditions import Condition
-from penstock.options._units import PARSERS, Kind
+from penstock.options._units import PARSERS, Kind, names_object
 
 __all__ = ["AtRestart", "Mode", "Option", "connecting", "nearest_hint"]
 
@@ -164,7 +164,7 @@ class Option:
         found = self.word(text)
         if found is not None:
             return found
-        if self.plugins is not None and ":" in value:
+        if self.plugins is not None and names_object(text.strip()):
             return text.strip()
         every = self.all_choices()
         if self.plugins is not None and value in map(str.lower, every):

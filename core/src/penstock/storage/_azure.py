@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow.fs as pafs
 
-from penstock.storage._azure_arrow import AzureHandler
 from penstock.storage._azure_client import Account, asking
-from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
+from penstock.storage._contract import REQUESTS_AT_ONCE
+from penstock.storage._prefixes import PrefixStorage
 from penstock.system import in_parallel, system
 
 if TYPE_CHECKING:
@@ -25,11 +25,14 @@ _COPY_BYTES = 4 << 20
 _FOLDER = "hdi_isfolder"
 
 
-class AzureStorage(Storage):
+class AzureStorage(PrefixStorage["BlobProperties"]):
     """:meth:`create` is a conditional put (``If-None-Match: *``). Paths are ``container/name``.
 
     ``host`` is the account's, as in ``abfss://container@account.dfs.core.windows.net/name``. ``settings`` are those
     below ``azure.`` (``endpoint``, ``key``, ``sas``).
+
+    Arrow has a file system of its own for Azure. Its errors show the signature of a SAS token, and it would need the
+    credentials once more.
     """
 
     longest_name = longest_path = 1024
@@ -55,10 +58,6 @@ class AzureStorage(Storage):
         return self._settings.get("endpoint", f"https://{self._host.replace('.dfs.', '.blob.', 1)}").rstrip("/")
 
     @functools.cached_property
-    def fs(self) -> pafs.FileSystem:
-        return pafs.PyFileSystem(AzureHandler(self))
-
-    @functools.cached_property
     def _known(self) -> Account:
         return Account(self._account, self._endpoint, self._settings.get("key", ""), self._settings.get("sas", ""))
 
@@ -80,8 +79,7 @@ class AzureStorage(Storage):
         container, _, name = path.partition("/")
         return f"abfss://{container}@{self._host}/{name}"
 
-    def _properties(self, path: str) -> BlobProperties | None:
-        """Returns what is known of a blob; ``None`` if there is none, or only a directory."""
+    def _look_up(self, path: str) -> BlobProperties | None:
         if "/" not in path:
             return None  # a container
         try:
@@ -96,28 +94,19 @@ class AzureStorage(Storage):
             return bytes(blob.download_blob(max_concurrency=1).readall())
 
     def size(self, path: str) -> int | None:
-        found = self._properties(path)
+        found = self._look_up(path)
         return None if found is None else int(found.size)
 
-    def _read_range(self, path: str, offset: int, length: int, etag: str) -> bytes:
-        """Returns a range of the blob with that ``etag``. Raises RetriableError if it was replaced."""
+    def _read_range(self, path: str, offset: int, length: int, known: BlobProperties) -> bytes:
         from azure.core import MatchConditions
 
         with self._asking(path) as blob:
             asked = blob.download_blob(
-                offset, length, etag=etag, match_condition=MatchConditions.IfNotModified, max_concurrency=1
+                offset, length, etag=known.etag, match_condition=MatchConditions.IfNotModified, max_concurrency=1
             )
             return bytes(asked.readall())
 
-    def list_names(self, directory: str) -> list[str]:
-        try:
-            found = self._children(directory)
-        except FileNotFoundError:
-            return []
-        return sorted(path.rpartition("/")[2] for path, blob in found if blob is not None)
-
     def _children(self, directory: str) -> list[tuple[str, BlobProperties | None]]:
-        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without container."""
         from azure.storage.blob import BlobPrefix
 
         found: list[tuple[str, BlobProperties | None]] = []
@@ -200,21 +189,10 @@ class AzureStorage(Storage):
         self.put_file(target, io.BufferedReader(self.fs.handler.open(source), _COPY_BYTES))
         self.delete([source])
 
-    def list_tree(self, directory: str) -> list[str]:
-        try:
-            return sorted(path for path, _ in self._blobs_below(directory))
-        except FileNotFoundError:
-            return []
+    def _info(self, path: str, known: BlobProperties) -> pafs.FileInfo:
+        return pafs.FileInfo(path, pafs.FileType.File, mtime=known.last_modified, size=int(known.size))
 
-    def is_empty(self, directory: str) -> bool:
-        """Asks for one page."""
-        try:
-            return next(self._blobs_below(directory), None) is None
-        except FileNotFoundError:
-            return True
-
-    def _blobs_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]:
-        """Yields all blobs below, with their paths. Raises FileNotFoundError if there is no container."""
+    def _objects_below(self, directory: str) -> Iterator[tuple[str, BlobProperties]]:
         with self._listing(directory) as (container, prefix):
             for one in container.list_blobs(prefix, include=["metadata"]):
                 if not _is_directory(one):
@@ -233,7 +211,7 @@ class AzureStorage(Storage):
 
     def age_s(self, path: str) -> float | None:
         """Returns a blob's age, by the store's clock and this machine's; ``None`` if there is none."""
-        found = self._properties(path)
+        found = self._look_up(path)
         return None if found is None else system().now_us() / 1_000_000 - float(found.last_modified.timestamp())
 
 

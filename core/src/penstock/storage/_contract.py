@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,7 +18,7 @@ from penstock.retry import NO_RETRIES, RetryPolicy
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ABANDONED_AFTER_S", "REQUESTS_AT_ONCE", "Storage", "is_temporary"]
+__all__ = ["ABANDONED_AFTER_S", "REQUESTS_AT_ONCE", "Storage", "is_temporary", "temporary_for"]
 
 #: No write takes so long: a temporary file that is older was left by a process that was killed.
 ABANDONED_AFTER_S = 86_400.0
@@ -34,6 +35,12 @@ _REPEATABLE = frozenset(
 )
 #: Set while a thread is inside of such a call: what that calls itself is a part of it, and is not repeated by itself.
 _inside = threading.local()
+
+
+def temporary_for(path: str) -> str:
+    """Returns a new name next to ``path``, for a file until it is renamed to that."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
 
 
 def is_temporary(name: str) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
-from penstock.storage._gcs_arrow import GcsHandler, Known
+from penstock.storage._contract import REQUESTS_AT_ONCE
 from penstock.storage._gcs_client import Account, asking, how
+from penstock.storage._prefixes import PrefixStorage
+from penstock.storage._ranged_file import checked
 from penstock.system import in_parallel, system
 
 if TYPE_CHECKING:
@@ -31,11 +33,21 @@ _AS_THEY_ARE = {"raw_download": True}
 _LISTED = "items(name,size,generation,timeCreated),prefixes,nextPageToken"
 
 
-class GcsStorage(Storage):
+class Known(NamedTuple):
+    """What is known of an object. Its ``generation`` is a number that no other object of that name ever has."""
+
+    size: int
+    generation: int
+    written_s: float
+
+
+class GcsStorage(PrefixStorage[Known]):
     """:meth:`create` is an upload on the condition that nothing is there (``ifGenerationMatch=0``), :meth:`move` a
     request of the store's, in one step. Paths are ``bucket/name``.
 
     ``settings`` are those below ``gcs.`` (``endpoint``, ``credentials``).
+
+    Arrow has a file system of its own for this store, which would need the credentials once more.
     """
 
     longest_name = longest_path = 1024
@@ -51,10 +63,6 @@ class GcsStorage(Storage):
 
     def __repr__(self) -> str:
         return f"GcsStorage({self._settings.get('endpoint', '')!r})"
-
-    @functools.cached_property
-    def fs(self) -> pafs.FileSystem:
-        return pafs.PyFileSystem(GcsHandler(self))
 
     @functools.cached_property
     def _account(self) -> Account:
@@ -73,8 +81,7 @@ class GcsStorage(Storage):
     def url(self, path: str) -> str:
         return f"gs://{path}"
 
-    def _known(self, path: str) -> Known | None:
-        """Returns what is known of an object; ``None`` if there is none, or only a directory."""
+    def _look_up(self, path: str) -> Known | None:
         if "/" not in path or path.endswith("/"):
             return None
         with self._asking(path) as (bucket, name):
@@ -86,35 +93,24 @@ class GcsStorage(Storage):
             return bytes(bucket.blob(name).download_as_bytes(**_AS_THEY_ARE, **how()))
 
     def size(self, path: str) -> int | None:
-        found = self._known(path)
+        found = self._look_up(path)
         return None if found is None else found.size
 
     def generation(self, path: str) -> str:
         """Returns the number that the object at ``path`` has, and no other ever; empty if there is none."""
-        found = self._known(path)
+        found = self._look_up(path)
         return "" if found is None else str(found.generation)
 
-    def _read_range(self, path: str, offset: int, length: int, generation: int) -> bytes:
-        """Returns a range of that object. Raises RetriableError if it was replaced or removed."""
+    def _read_range(self, path: str, offset: int, length: int, known: Known) -> bytes:
         try:
             with self._asking(path) as (bucket, name):
-                blob = bucket.blob(name, generation=generation)
+                blob = bucket.blob(name, generation=known.generation)
                 data = bytes(blob.download_as_bytes(start=offset, end=offset + length - 1, **_AS_THEY_ARE, **how()))
         except FileNotFoundError:
             raise RetriableError(f"{self.url(path)} was replaced or removed while it was read") from None
-        if len(data) != length:
-            raise RetriableError(f"{self.url(path)}: {len(data)} bytes came where {length} were asked for")
-        return data
-
-    def list_names(self, directory: str) -> list[str]:
-        try:
-            found = self._children(directory)
-        except FileNotFoundError:
-            return []
-        return sorted(path.rpartition("/")[2] for path, known in found if known is not None)
+        return checked(data, length, self.url(path))
 
     def _children(self, directory: str) -> list[tuple[str, Known | None]]:
-        """Returns the paths right below, with ``None`` for directories. Raises FileNotFoundError without bucket."""
         with self._asking(directory) as (bucket, name):
             listed = bucket.list_blobs(prefix=_prefix(name), delimiter="/", fields=_LISTED, **how())
             found: list[tuple[str, Known | None]] = [
@@ -169,7 +165,7 @@ class GcsStorage(Storage):
 
     def _staged(self, path: str, size: int | None) -> str:
         """Returns the generation of what an earlier try of the same request has written."""
-        found = self._known(path)
+        found = self._look_up(path)
         if found is None or found.size != size:
             raise RetriableError(f"{self.url(path)} is not what was written there: try it again")
         return str(found.generation)
@@ -236,21 +232,11 @@ class GcsStorage(Storage):
             "Put the files elsewhere"
         )
 
-    def list_tree(self, directory: str) -> list[str]:
-        try:
-            return sorted(path for path, _ in self._objects_below(directory))
-        except FileNotFoundError:
-            return []
-
-    def is_empty(self, directory: str) -> bool:
-        """Asks for one page."""
-        try:
-            return next(self._objects_below(directory), None) is None
-        except FileNotFoundError:
-            return True
+    def _info(self, path: str, known: Known) -> pafs.FileInfo:
+        written = datetime.datetime.fromtimestamp(known.written_s, datetime.timezone.utc)
+        return pafs.FileInfo(path, pafs.FileType.File, mtime=written, size=known.size)
 
     def _objects_below(self, directory: str) -> Iterator[tuple[str, Known]]:
-        """Yields all objects below, with their paths. Raises FileNotFoundError if there is no bucket."""
         with self._asking(directory) as (bucket, name):
             for blob in bucket.list_blobs(prefix=_prefix(name), fields=_LISTED, **how()):
                 if not blob.name.endswith("/"):

@@ -7,14 +7,13 @@ import errno
 import functools
 import io
 import time
-import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow.fs as pafs
 
 from penstock.errors import RetriableError
-from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary, temporary_for
 from penstock.storage._hdfs_arrow import HdfsHandler
 from penstock.storage._hdfs_client import NewFile, client_of, translated
 
@@ -103,8 +102,7 @@ class HdfsStorage(Storage):
             return NewFile(self._client.create(path, WriteOptions(overwrite=False, create_parent=True)), where)
 
     def _write_and_rename(self, path: str, data: bytes, *, overwrite: bool, durable: bool) -> None:
-        directory, _, name = path.rpartition("/")
-        temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
+        temporary = temporary_for(path)
         try:
             self._write(temporary, data, durable=durable)
             with translated(self.url(path)):

@@ -11,14 +11,13 @@ import os
 import shutil
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError
-from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary, temporary_for
 
 __all__ = ["LocalStorage", "sync_directory"]
 
@@ -30,6 +29,10 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 def sync_directory(path: str) -> None:
     """Makes names in a local directory durable."""
+    _sync(path)
+
+
+def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -137,8 +140,7 @@ class LocalStorage(Storage):
                 os.unlink(path)
 
     def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> str:
-        directory, _, name = path.rpartition("/")
-        temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
+        temporary = temporary_for(path)
         file = _in_its_directory(temporary, lambda: open(temporary, "xb"))  # noqa: SIM115
         try:
             with naming(path), file:
@@ -189,11 +191,7 @@ class LocalStorage(Storage):
         return len(old)
 
     def make_durable(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(path)
         sync_directory(os.path.dirname(path))
 
     def open_new(self, path: str) -> BinaryIO:

@@ -7,7 +7,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["RangedFile"]
+from penstock.errors import RetriableError
+
+__all__ = ["RangedFile", "checked"]
+
+
+def checked(data: bytes, length: int, url: str) -> bytes:
+    """Returns ``data``, the answer to a request for ``length`` bytes. Raises RetriableError for more or fewer."""
+    if len(data) != length:
+        raise RetriableError(f"{url}: {len(data)} bytes came where {length} were asked for")
+    return data
 
 
 class RangedFile(io.RawIOBase):

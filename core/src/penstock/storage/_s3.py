@@ -19,7 +19,7 @@ from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.per_process import PerProcess
 from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
 from penstock.storage._endpoint import check_endpoint, no_answer
-from penstock.storage._ranged_file import RangedFile
+from penstock.storage._ranged_file import RangedFile, checked
 from penstock.storage._whole_heads import careful_pools
 from penstock.system import system
 
@@ -264,9 +264,7 @@ class S3Storage(Storage):
                 where = f"bytes={offset}-{offset + length - 1}"
                 answer = self.client.get_object(Bucket=bucket, Key=key, Range=where, IfMatch=etag)
                 data = bytes(answer["Body"].read())
-            if len(data) != length:
-                raise RetriableError(f"{self.url(path)}: {len(data)} bytes came where {length} were asked for")
-            return data
+            return checked(data, length, self.url(path))
 
         return pa.PythonFile(RangedFile(read_range, size), mode="r")
 

@@ -159,16 +159,22 @@ class FaultyStorage(Storage):
         self._inner.make_durable(path)
 
 
-class FaultyPlainSink(Sink):
-    """An author's sink whose writers report to ``fuse`` what they do. Otherwise it is that sink."""
+class _Wrapper:
+    """What is around an author's sink or source."""
 
-    def __init__(self, inner: Sink, fuse: Steps) -> None:
+    def __init__(self, inner: Any, fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
     def __reduce__(self) -> Any:
         """Pickles the wrapper and what it wraps, since the class may be generated: see :func:`wrapped`."""
         return wrapped, (_wrapper_of(self), self._inner, self._fuse)
+
+
+class FaultyPlainSink(_Wrapper, Sink):
+    """An author's sink whose writers report to ``fuse`` what they do. Otherwise it is that sink."""
+
+    _inner: Sink
 
     def validate_schema(self, schema: pa.Schema) -> None:
         self._inner.validate_schema(schema)
@@ -372,16 +378,10 @@ class _FaultyCommitter(Committer[Any, Any]):
         self._inner.close()
 
 
-class FaultySource(Source[Any, Any]):
+class FaultySource(_Wrapper, Source[Any, Any]):
     """An author's source whose readers tell ``fuse`` what they are doing. Otherwise it is that source."""
 
-    def __init__(self, inner: Source[Any, Any], fuse: Steps) -> None:
-        self._inner = inner
-        self._fuse = fuse
-
-    def __reduce__(self) -> Any:
-        """Pickles the wrapper and what it wraps, since the class may be generated: see :func:`wrapped`."""
-        return wrapped, (_wrapper_of(self), self._inner, self._fuse)
+    _inner: Source[Any, Any]
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[Any]:

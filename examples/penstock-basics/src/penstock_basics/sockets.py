@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import RetriableError
 from penstock.connector import Capability, Connector
+from penstock.errors import RetriableError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
 from penstock.sink import Sink, SinkWriter, WriterContext

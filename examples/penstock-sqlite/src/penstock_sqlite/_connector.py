@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock import BadConfigurationError
 from penstock.connector import Capability, Connector
+from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues, when
 from penstock.sink import Sink
 from penstock_sqlite._append import AppendSink

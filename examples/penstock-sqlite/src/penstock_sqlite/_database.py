@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 
 #: What SQLite calls a column's affinity, and what it is in Arrow.
 _TYPES = {"INT": pa.int64(), "CHAR": pa.string(), "TEXT": pa.string(), "REAL": pa.float64(), "FLOA": pa.float64()}

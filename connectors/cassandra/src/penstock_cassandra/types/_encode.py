@@ -144,6 +144,18 @@ def _values_of(array: pa.Array) -> tuple[Any, Any]:
     return offsets - offsets[0], slice(int(offsets[0]), int(offsets[-1]))
 
 
+def _with_offsets(array: pa.Array) -> pa.ListArray:
+    if pa.types.is_fixed_size_list(array.type):
+        return array.cast(pa.list_(array.type.value_type))
+    return array
+
+
+def _checked(values: pa.Array, cql: CqlType) -> pa.Array:
+    if values.null_count:
+        raise BadDataError(f"a {cql} can't hold null")
+    return values
+
+
 def _joined(array: pa.Array, offsets: Any, items: pa.BinaryArray, counts: Any) -> pa.BinaryArray:
     """Neighbouring ``items`` put together, after how many there are."""
     _, item_offsets, data = items.buffers()
@@ -160,20 +172,15 @@ def _joined(array: pa.Array, offsets: Any, items: pa.BinaryArray, counts: Any) -
 
 
 def _lists(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
-    if pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_type))
+    array = _with_offsets(array)
     offsets, used = _values_of(array)
-    values = array.values[used]
-    if values.null_count:
-        raise BadDataError(f"a {cql} can't hold null")
+    values = _checked(array.values[used], cql)
     return _joined(array, offsets, prefixed(encode(values, cql.args[0])), np.diff(offsets))
 
 
 def _maps(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
     offsets, used = _values_of(array)
-    keys, values = array.keys[used], array.items[used]
-    if values.null_count:
-        raise BadDataError(f"a {cql} can't hold null")
+    keys, values = array.keys[used], _checked(array.items[used], cql)
     heads = prefixed(encode(keys, cql.args[0]))
     items = pc.binary_join_element_wise(heads, prefixed(encode(values, cql.args[1])), _EMPTY)
     return _joined(array, offsets, items, np.diff(offsets))
@@ -187,15 +194,12 @@ def _structs(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
 
 
 def _vectors(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
-    if pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_type))
+    array = _with_offsets(array)
     offsets, used = _values_of(array)
     counts = np.diff(offsets)
     if bool(((counts != cql.size) & ~array.is_null().to_numpy(zero_copy_only=False)).any()):
         raise BadDataError(f"a {cql} has {cql.size} elements")
-    values = array.values[used]
-    if values.null_count:
-        raise BadDataError(f"a {cql} can't hold null")
+    values = _checked(array.values[used], cql)
     items = encode(values, cql.args[0])
     _, item_offsets, data = items.buffers()
     bounds = np.frombuffer(item_offsets, np.int32)

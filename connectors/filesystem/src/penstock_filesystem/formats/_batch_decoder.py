@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,11 +13,13 @@ from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._fit import Lacks, find_name, fit_column
+from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
+from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
-from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
 from penstock_filesystem.formats._rescue import fit_columns, to_json
 
-__all__ = ["BatchDecoder", "NumberedBatch", "columns_to_read"]
+__all__ = ["BatchDecoder", "BatchReader", "NumberedBatch", "columns_to_read"]
 
 
 class NumberedBatch(NamedTuple):
@@ -102,3 +105,19 @@ def _without(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
     """Returns ``batch`` without the columns called so, whatever their case."""
     known = {name.lower() for name in names}
     return batch.select([name for name in batch.schema.names if name.lower() not in known])
+
+
+class BatchReader(FormatReader):
+    """Reads files of columns, whose elements are :class:`NumberedBatch`."""
+
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
+        """Creates a decoder that takes the columns it is to give, and casts them."""
+        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
+
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Takes the first file's schema, or with ``mergeSchema`` that of all."""
+        return FileSchemas(self._schema_of, progress, merge=self.options.merge_schema)
+
+    @abstractmethod
+    def _schema_of(self, file: InputFile) -> pa.Schema:
+        """Returns the columns that a file has."""

@@ -12,7 +12,7 @@ from penstock.errors import BadConfigurationError
 from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._options import WriteOptions
 
-__all__ = ["BinaryOutput", "Encoder", "FormatWriter", "FramedEncoder", "unsupported"]
+__all__ = ["BinaryOutput", "Encoder", "FormatWriter", "FramedEncoder", "estimated_size", "unsupported"]
 
 _COMPRESSED_BLOCK = 1 << 20
 _LEVELS = {"gzip": 6, "zstd": 1}  # gzip's own default; Arrow's is 9, two to three times as slow for up to 4 %
@@ -27,6 +27,14 @@ class BinaryOutput(Protocol):
 
     def tell(self) -> int:
         """Bytes written."""
+
+
+def estimated_size(written: int, encoded_bytes: int, waiting_bytes: int) -> int:
+    """Returns what a file of ``written`` bytes will have if what waits shrinks as what is encoded did, both by their
+    Arrow memory.
+    """
+    ratio = min(1.0, written / encoded_bytes) if encoded_bytes else 1.0
+    return written + int(waiting_bytes * ratio)
 
 
 class Encoder(ABC):

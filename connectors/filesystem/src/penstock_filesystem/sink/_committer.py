@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from penstock.metrics import Metrics
-from penstock.sink import Committer, Kept
+from penstock.sink import Committer, Found, Kept
 from penstock.system import in_parallel
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._layout import Layout, base_of
@@ -53,6 +53,15 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
     def _in_parallel(self, work: Callable[[ItemT], AnswerT], items: Iterable[ItemT]) -> list[AnswerT]:
         """Makes independent requests, of tens of milliseconds each, at the same time."""
         return in_parallel(work, items, self._layout.storage.requests_at_once, "penstock-files")
+
+    def _publish_in_parallel(self, parts: Sequence[PendingPart]) -> list[Found]:
+        found = self._in_parallel(self._publish, parts)
+        self._metrics.add("parts_published", found.count(Found.COMMITTED))
+        return found
+
+    @abstractmethod
+    def _publish(self, part: PendingPart) -> Found:
+        """Gives one part its final name, unless it has it; returns how it is afterwards."""
 
     @abstractmethod
     def _remove(self, paths: Sequence[str]) -> None:

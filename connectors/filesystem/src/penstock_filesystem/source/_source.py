@@ -235,7 +235,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         if name not in schema.names or not is_letter_type(schema.field(name).type):
             raise BadConfigurationError(
                 f"badRecords=deadLetter: the schema needs a column for bad rows: add '{name} {LETTER_DDL}' to "
-                ".schema(...) (penstock.LETTER_DDL is the type)"
+                ".schema(...) (penstock.dead_letters.LETTER_DDL is the type)"
             )
 
     def _check_remembered(self, schema: pa.Schema) -> None:

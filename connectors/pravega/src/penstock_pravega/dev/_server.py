@@ -86,7 +86,7 @@ class PravegaDevServer(DevServer):
             "pravegaservice.service.published.host.nameOrIp": "127.0.0.1",
             # Holds what is not in long-term storage yet. When it is full, the server gives up its containers, and takes
             # them back too late: a large transaction on a busy machine is enough to fill the usual 128 MB.
-            "pravegaservice.cache.size.max": str(_CACHE_MB * 1024 * 1024),
+            "pravegaservice.cache.size.max": str(_CACHE_MB << 20),
             # Of the usual hundred each looks for work ten times a second, for as long as the server runs.
             "controller.watermarking.bucket.count": "1",
             **(_FOR_TESTS if self.quick_start else {}),

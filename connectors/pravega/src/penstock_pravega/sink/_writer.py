@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from typing import Any
 
 import pyarrow as pa
@@ -32,30 +33,49 @@ __all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
 _log = get_logger("penstock.pravega")
 
 
-class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
+class PravegaEventWriter(SinkWriter):
+    """Turns batches into events, and appends them; segment stores acknowledge them later."""
+
+    def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions) -> None:
+        self._context = context
+        self._columns = columns
+        self._stores = SegmentStores(options.connection)
+        self._appender: EventAppender | None = None
+        self._events = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends the events of ``batch``."""
+        if not batch.num_rows:
+            return
+        batch, events, keys = self._columns.convert(batch, self._context)
+        if batch.num_rows:
+            self._append(batch, events, keys)
+
+    @abstractmethod
+    def _append(self, batch: pa.RecordBatch, events: pa.Array, keys: pa.Array | None) -> None:
+        """Appends at least one event, with the rows that they were."""
+
+    def close(self) -> None:
+        """Ends the connections."""
+        if self._appender is not None:
+            self._appender.close()
+        self._stores.close()
+
+
+class PravegaTransactionalWriter(PravegaEventWriter, CommittingSinkWriter[PravegaCommittable, Any]):
     """Writes one transaction, begun with the first row and left open for the driver. A task without rows has none.
 
     Memory: 8 MiB for each segment, and one Arrow batch three times.
     """
 
     def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions, lease_ms: int) -> None:
-        self._context = context
-        self._columns = columns
+        super().__init__(context, columns, options)
         self._options = options
         self._lease_ms = lease_ms
-        self._stores = SegmentStores(options.connection)
         self._ref: TransactionRef | None = None
-        self._appender: EventAppender | None = None
-        self._events = 0
         self._latest_ms: int | None = None
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Appends the events of ``batch``; segment stores acknowledge them later."""
-        if not batch.num_rows:
-            return
-        batch, events, keys = self._columns.convert(batch, self._context)
-        if not batch.num_rows:
-            return
+    def _append(self, batch: pa.RecordBatch, events: pa.Array, keys: pa.Array | None) -> None:
         times = (self._latest_ms, self._columns.latest_ms(batch))
         self._latest_ms = max((ms for ms in times if ms is not None), default=None)
         appender = self._transaction_appender()
@@ -133,12 +153,10 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
 
     def close(self) -> None:
         """Ends the connections. The transaction stays open, and its lease is renewed as long as this process lives."""
-        if self._appender is not None:
-            self._appender.close()
-        self._stores.close()
+        super().close()
 
 
-class PravegaAtLeastOnceWriter(SinkWriter):
+class PravegaAtLeastOnceWriter(PravegaEventWriter):
     """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
     are dropped, counted (metric ``failed_rows``) and logged.
 
@@ -146,24 +164,14 @@ class PravegaAtLeastOnceWriter(SinkWriter):
     """
 
     def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions) -> None:
-        self._context = context
-        self._columns = columns
+        super().__init__(context, columns, options)
         self._stream = options.stream
         self._framed = options.framed
         self._drops_failed = options.delivery == "none"
         self._retry = NO_RETRIES if self._drops_failed else context.retry
-        self._stores = SegmentStores(options.connection)
-        self._appender: EventAppender | None = None
-        self._events = 0
         self._logged = False
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Appends the events of ``batch``; segment stores acknowledge them later."""
-        if not batch.num_rows:
-            return
-        batch, events, keys = self._columns.convert(batch, self._context)
-        if not batch.num_rows:
-            return
+    def _append(self, batch: pa.RecordBatch, events: pa.Array, keys: pa.Array | None) -> None:
         self._events += len(events)
         with self._translated_errors():
             self._stream_appender().append(events, keys)
@@ -222,9 +230,3 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         if not self._logged:
             self._logged = True
             _log.warning("writing to %s: %s; what was not acknowledged is dropped (delivery=none)", self._stream, error)
-
-    def close(self) -> None:
-        """Ends the connections."""
-        if self._appender is not None:
-            self._appender.close()
-        self._stores.close()

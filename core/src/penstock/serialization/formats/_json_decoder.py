@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serialization.formats._contracts import Decoded, RecordDecoder
-from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, shown, with_nulls
+from penstock.serialization.formats._rows import Misfit, PartwiseDecoder, RowErrors, shown
 from penstock.serialization.values import (
     NOT_JSON,
     JsonColumns,
@@ -20,12 +19,10 @@ from penstock.serialization.values import (
 
 __all__ = ["JsonDecoder", "begin_and_end_as_objects", "load_object"]
 
-#: The number of rows parsed in Python where one of them does not fit: the time of a few calls of Arrow's parser.
-_FEW = 128
 _BLANKS = " \t\r\n"
 
 
-class JsonDecoder(RecordDecoder):
+class JsonDecoder(PartwiseDecoder):
     """See :class:`RecordDecoder`. ``type_`` is a struct that has been checked."""
 
     def __init__(self, type_: pa.StructType, zone_name: str) -> None:
@@ -41,20 +38,6 @@ class JsonDecoder(RecordDecoder):
     @property
     def type(self) -> pa.DataType:
         return self._type
-
-    def decode(self, values: pa.Array) -> Decoded:
-        return with_nulls(values, self._decode)
-
-    def _decode(self, values: pa.Array) -> Decoded:
-        errors = RowErrors()
-        column = by_parts(
-            0,
-            len(values),
-            lambda start, stop: self._parse(values.slice(start, stop - start)),
-            lambda start, stop: self._parse_rows(values.slice(start, stop - start), start, errors),
-            _FEW,
-        )
-        return Decoded(column, errors.array(len(values)))
 
     def _parse(self, values: pa.Array) -> pa.Array | None:
         """Returns the column, if every value is an object that fits."""

@@ -7,9 +7,9 @@ from importlib.metadata import entry_points
 
 import pyarrow as pa
 
-from penstock._core_range import core_problem
+from penstock._core_range import Package
 from penstock.errors import BadConfigurationError
-from penstock.options import load_object, nearest_hint
+from penstock.options import load_object, names_object, nearest_hint
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._function import FunctionFormat
 
@@ -49,11 +49,11 @@ def find_format(name: str) -> RecordFormat:
     """Returns the format ``name``. Raises BadConfigurationError for an unknown one, with the nearest name."""
     if name in _BUILT_IN:
         return _instance(name, _BUILT_IN[name])
-    if ":" in name:
+    if names_object(name):
         return _instance(name, name)
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name in installed:
-        if problem := core_problem(installed[name].dist):
+        if problem := Package.of(installed[name].dist).core_problem():
             raise BadConfigurationError(f"format '{name}' can't be used: {problem}")
         return _instance(name, installed[name].value)
     names = sorted({*_BUILT_IN, *installed})

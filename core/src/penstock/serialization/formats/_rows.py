@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -9,12 +10,14 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
 from penstock.serialization._malformed import shortened
-from penstock.serialization.formats._contracts import Decoded
+from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 
-__all__ = ["Misfit", "RowErrors", "by_parts", "described", "first_bad_row", "shown", "with_nulls"]
+__all__ = ["Misfit", "PartwiseDecoder", "RowErrors", "by_parts", "described", "first_bad_row", "shown", "with_nulls"]
 
 _SHOWN = 100
 _PARTS = 8
+#: The rows that are parsed one by one where one of them does not fit: the time of a few calls of Arrow's parser.
+_FEW = 128
 
 #: The array for rows ``[start, stop)``, or ``None`` if one of them does not fit.
 Attempt = Callable[[int, int], "pa.Array | None"]
@@ -56,6 +59,12 @@ class RowErrors:
         # A text of JSON may hold half of a surrogate pair, which no string column takes.
         self._reasons.setdefault(row, reason.encode("utf-8", "replace").decode("utf-8"))
 
+    def add_all(self, reasons: pa.Array | None) -> None:
+        """Notes the errors of a :class:`Decoded`."""
+        if reasons is not None:
+            for row in pc.indices_nonzero(reasons.is_valid()).to_pylist():
+                self.add(row, reasons[row].as_py())
+
     def __bool__(self) -> bool:
         """Returns whether a reason was noted."""
         return bool(self._reasons)
@@ -84,6 +93,32 @@ def with_nulls(values: pa.Array, decode: Callable[[pa.Array], Decoded]) -> Decod
     places = pc.if_else(present, places, None)
     errors = decoded.errors
     return Decoded(decoded.column.take(places), None if errors is None else errors.take(places))
+
+
+class PartwiseDecoder(RecordDecoder):
+    """Parses whole batches, and one by one the few rows around one that is unlike the others."""
+
+    def decode(self, values: pa.Array) -> Decoded:
+        return with_nulls(values, self._decode)
+
+    def _decode(self, values: pa.Array) -> Decoded:
+        errors = RowErrors()
+        column = by_parts(
+            0,
+            len(values),
+            lambda start, stop: self._parse(values.slice(start, stop - start)),
+            lambda start, stop: self._parse_rows(values.slice(start, stop - start), start, errors),
+            _FEW,
+        )
+        return Decoded(column, errors.array(len(values)))
+
+    @abstractmethod
+    def _parse(self, values: pa.Array) -> pa.Array | None:
+        """Returns the column of ``values``, which has no nulls; ``None`` if one of them needs a closer look."""
+
+    @abstractmethod
+    def _parse_rows(self, values: pa.Array, first: int, errors: RowErrors) -> pa.Array:
+        """Returns the column of a few values, and notes in ``errors`` what is wrong; ``first`` is the first's row."""
 
 
 def first_bad_row(column: pa.Array, encode: Callable[[pa.Array], pa.Array], error: Exception) -> BadDataError:

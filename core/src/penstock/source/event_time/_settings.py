@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues, load_object, when
+from penstock.options import Option, OptionValues, load_object, names_object, when
 from penstock.source.event_time._assigners import ColumnTimestamps, TimestampAssigner
 from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monotonic, Punctuated, WatermarkStrategy
 
@@ -94,7 +94,7 @@ class EventTimeSettings:
         strategy = _strategy(values)
         option = "option 'watermark.timestamps'"
         where = values["watermark.timestamps"].strip()
-        assigner = ColumnTimestamps(where) if ":" not in where else _own(option, where)
+        assigner = _own(option, where) if names_object(where) else ColumnTimestamps(where)
         if not isinstance(assigner, TimestampAssigner):
             raise BadConfigurationError(f"{option}: {where} is not a TimestampAssigner")
         return cls(max_drift, values["watermark.idleTimeout"], assigner, strategy)
@@ -107,7 +107,7 @@ class EventTimeSettings:
 
 def _strategy(values: OptionValues) -> WatermarkStrategy:
     name = values["watermark.strategy"].strip()
-    if ":" in name:
+    if names_object(name):
         strategy = _own("option 'watermark.strategy'", name)
         if not isinstance(strategy, WatermarkStrategy):
             raise BadConfigurationError(f"option 'watermark.strategy': {name} is not a WatermarkStrategy")

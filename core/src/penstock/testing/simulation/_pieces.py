@@ -143,11 +143,23 @@ class PieceSink(TwoPhaseCommitSink[Piece, Piece], SupportsStateRolling[Piece, Pi
         return state.name
 
 
-class _PieceWriter(CommittingSinkWriter[Piece, Piece]):
+class _PieceMaker:
+    """What stages pieces in a task, and takes them back."""
+
     def __init__(self, sink: PieceSink, context: WriterContext) -> None:
         self._sink, self._context = sink, context
-        self._rows: list[int] = []
         self._made: list[Piece] = []
+
+    def abort(self) -> None:
+        there = target()
+        for piece in self._made:
+            there.scheduler.call(f"unstage {piece.name}", lambda name=piece.name: there.remove(name))
+
+
+class _PieceWriter(_PieceMaker, CommittingSinkWriter[Piece, Piece]):
+    def __init__(self, sink: PieceSink, context: WriterContext) -> None:
+        super().__init__(sink, context)
+        self._rows: list[int] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.column(0).to_pylist()
@@ -163,17 +175,8 @@ class _PieceWriter(CommittingSinkWriter[Piece, Piece]):
         there.scheduler.call(f"stage {piece.name} {rows}", lambda: there.stage(piece, rows))
         return PreparedCommit(states=[piece]) if self._sink.carries else PreparedCommit([piece])
 
-    def abort(self) -> None:
-        there = target()
-        for piece in self._made:
-            there.scheduler.call(f"unstage {piece.name}", lambda name=piece.name: there.remove(name))
 
-
-class _PieceRoller(StateRoller[Piece, Piece]):
-    def __init__(self, sink: PieceSink, context: WriterContext) -> None:
-        self._sink, self._context = sink, context
-        self._made: list[Piece] = []
-
+class _PieceRoller(_PieceMaker, StateRoller[Piece, Piece]):
     def roll(self, states: Sequence[Piece], *, finish: bool) -> list[StateReplacement[Piece, Piece]]:
         if not states or (len(states) < self._sink.most_chunks and not finish):
             return []
@@ -190,11 +193,6 @@ class _PieceRoller(StateRoller[Piece, Piece]):
         self._made.append(piece)
         there.scheduler.call(f"merge {[state.name for state in states]} into {piece.name}", merge)
         return [StateReplacement(list(range(len(states))), [piece])]
-
-    def abort(self) -> None:
-        there = target()
-        for piece in self._made:
-            there.scheduler.call(f"unstage {piece.name}", lambda name=piece.name: there.remove(name))
 
 
 class _PieceCommitter(Committer[Piece, Piece]):

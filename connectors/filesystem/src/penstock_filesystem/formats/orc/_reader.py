@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
-from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch, columns_to_read
+from penstock_filesystem.formats._batch_decoder import BatchReader, NumberedBatch, columns_to_read
 from penstock_filesystem.formats._fit import find_name
-from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.orc._columns import ColumnReader, arrow_type, numbers_of
 from penstock_filesystem.formats.orc._layout import Column, OrcTail, read_streams, read_tail
 from penstock_filesystem.formats.orc._times import Times
@@ -22,7 +19,7 @@ __all__ = ["OrcReader"]
 _BATCH_ROWS = 65_536
 
 
-class OrcReader(FormatReader):
+class OrcReader(BatchReader):
     """Reads stripes. A stripe belongs to the range that holds its first byte, so planning opens no file.
 
     Columns, and fields of structs, are found by name as in Parquet files. Times and days are Spark's: in years and
@@ -56,13 +53,8 @@ class OrcReader(FormatReader):
                         yield NumberedBatch(row + first, _batch(arrays, first, count))
                 row += stripe.rows
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
-        """Creates a decoder that casts columns."""
-        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
-
-    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
-        """Takes the first file's schema, or with ``mergeSchema`` that of all."""
-        return FileSchemas(_schema_of, progress, merge=self.options.merge_schema)
+    def _schema_of(self, file: InputFile) -> pa.Schema:
+        return _schema_of(file)
 
 
 def _opened(file: InputFile) -> pa.NativeFile:

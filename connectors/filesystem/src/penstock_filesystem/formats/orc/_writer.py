@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock.serialization.values import TimeParser
-from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter, unsupported
+from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter, estimated_size, unsupported
 from penstock_filesystem.formats.orc._chunks import compressed_bytes
 from penstock_filesystem.formats.orc._columns import ColumnReader, arrow_type, numbers_of
 from penstock_filesystem.formats.orc._layout import read_streams, read_tail
@@ -138,9 +138,7 @@ class _OrcEncoder(Encoder):
     @property
     def size(self) -> int:
         """Size of the file plus what is gathered, as if it shrank as the rows before it did."""
-        written = self._written()
-        ratio = min(1.0, written / self._encoded_bytes) if self._encoded_bytes else 1.0
-        return written + int(self._bytes * ratio)
+        return estimated_size(self._written(), self._encoded_bytes, self._bytes)
 
     @property
     def size_is_guess(self) -> bool:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import BadDataError
-from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
-from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch, columns_to_read
-from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
+from penstock_filesystem.formats._batch_decoder import BatchReader, NumberedBatch, columns_to_read
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
@@ -22,7 +19,7 @@ __all__ = ["ParquetReader"]
 _BATCH_ROWS = 65_536
 
 
-class ParquetReader(FormatReader):
+class ParquetReader(BatchReader):
     """Reads row groups. A row group belongs to the range that holds its first byte, so planning opens no file.
 
     Columns, and fields of structs, are found by name, exactly or else without regard to case; missing ones are as
@@ -80,13 +77,8 @@ class ParquetReader(FormatReader):
             yield NumberedBatch(row, batch)
             row += batch.num_rows
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
-        """Creates a decoder that casts columns."""
-        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
-
-    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
-        """Takes the first file's schema, or with ``mergeSchema`` that of all."""
-        return FileSchemas(_schema_of, progress, merge=self.options.merge_schema)
+    def _schema_of(self, file: InputFile) -> pa.Schema:
+        return _schema_of(file)
 
 
 def _schema_of(file: InputFile) -> pa.Schema:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock_filesystem.formats._options import WriteOptions
-from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter, unsupported
+from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter, estimated_size, unsupported
 
 __all__ = ["ParquetWriter", "merge_parquet"]
 
@@ -86,9 +86,7 @@ class ParquetEncoder(Encoder):
     @property
     def size(self) -> int:
         """Size of the file plus what is gathered, as if it shrank as the rows before it did."""
-        written = self._out.tell()
-        ratio = min(1.0, written / self._encoded_bytes) if self._encoded_bytes else 1.0
-        return written + int(self._bytes * ratio)
+        return estimated_size(self._out.tell(), self._encoded_bytes, self._bytes)
 
     @property
     def size_is_guess(self) -> bool:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.metrics import Metrics
-from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
+from penstock_filesystem.formats._batch_decoder import BatchReader, NumberedBatch
 from penstock_filesystem.formats._compression import BUFFER_BYTES
-from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.third_party._find import load_format
 
 __all__ = ["ThirdPartyReader"]
@@ -41,7 +38,7 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-class ThirdPartyReader(FormatReader):
+class ThirdPartyReader(BatchReader):
     """Reads each file as a whole."""
 
     holds_schema = True
@@ -68,14 +65,6 @@ class ThirdPartyReader(FormatReader):
             for batch in self._reader.read(opened, schema):
                 yield NumberedBatch(row, batch)
                 row += batch.num_rows
-
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
-        """Creates a decoder that takes the columns it is to give."""
-        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
-
-    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
-        """Takes the schema of the first file, or with ``mergeSchema`` those of all."""
-        return FileSchemas(self._schema_of, progress, merge=self.options.merge_schema)
 
     def _schema_of(self, file: InputFile) -> pa.Schema:
         with self._open(file) as opened:

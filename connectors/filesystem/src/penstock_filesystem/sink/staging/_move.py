@@ -74,9 +74,7 @@ class MoveCommitter(RenameCommitter):
 
     def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
         """Renames the parts."""
-        found = self._in_parallel(self._publish, committables)
-        self._metrics.add("parts_published", found.count(Found.COMMITTED))
-        return found
+        return self._publish_in_parallel(committables)
 
     def _publish(self, part: PendingPart) -> Found:
         try:

@@ -56,7 +56,7 @@ class FetchSettings:
             raise ValueError("allow.auto.create.topics")
         given.drop(_OF_THE_READER)
         given.drop(PROTOCOL_WITHOUT_EFFECT["consumer"])
-        queue_bytes = given.number("queued.max.messages.kbytes", 16_384) * 1024
+        queue_bytes = given.number("queued.max.messages.kbytes", 16_384) << 10
         # Read before the settings of the connection, which include it.
         request_timeout_ms = given.number("socket.timeout.ms", 60_000)
         connection = given.all_of(CONNECTION_SETTINGS)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TypeVar
 
 import pyarrow as pa
 
 __all__ = ["byte_values", "header_values", "int_values"]
+
+ValueT = TypeVar("ValueT")
 
 
 def byte_values(column: pa.Array) -> list[bytes | None]:
@@ -19,10 +22,8 @@ def byte_values(column: pa.Array) -> list[bytes | None]:
     first, last = offsets[0], offsets[-1]
     data = data_buffer.slice(first, last - first).to_pybytes() if last > first else b""
     ends = [offset - first for offset in offsets] if first else offsets.tolist()
-    values: list[bytes | None] = [data[start:end] for start, end in pairwise(ends)]
-    if column.null_count:
-        values = [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
-    return values
+    values = [data[start:end] for start, end in pairwise(ends)]
+    return _with_nulls(values, column)
 
 
 def int_values(column: pa.Array, if_null: int) -> list[int]:
@@ -43,9 +44,11 @@ def header_values(column: pa.ListArray) -> list[list[tuple[str, bytes | None]] |
     pairs = column.values.slice(first, ends[-1] - first)
     keys = [key.decode() if key is not None else "" for key in byte_values(pairs.field(0))]
     items = list(zip(keys, byte_values(pairs.field(1)), strict=True))
-    values: list[list[tuple[str, bytes | None]] | None] = [
-        items[start - first : end - first] or None for start, end in pairwise(ends)
-    ]
-    if column.null_count:
-        values = [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
-    return values
+    values = [items[start - first : end - first] or None for start, end in pairwise(ends)]
+    return _with_nulls(values, column)
+
+
+def _with_nulls(values: list[ValueT], column: pa.Array) -> list[ValueT | None]:
+    if not column.null_count:
+        return list(values)
+    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]

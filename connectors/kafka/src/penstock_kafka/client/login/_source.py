@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from penstock.options import names_object
 from penstock.per_process import PerProcess
 from penstock.tokens import TokenProvider, TokenSource, load_token_provider
 from penstock_kafka.client.login._oidc import oidc_provider
@@ -30,7 +31,7 @@ def _provider(settings: Mapping[str, str]) -> tuple[TokenProvider, str]:
     if reference is None:
         return oidc_provider(settings), f"the token address {settings.get('sasl.oauthbearer.token.endpoint.url', '')}"
     owner = f"option 'kafka.{TOKEN_PROVIDER}'"
-    if reference not in _NAMED and ":" not in reference:
+    if reference not in _NAMED and not names_object(reference):
         raise wrong(TOKEN_PROVIDER, f"is {', '.join(_NAMED)}, or module:Class")
     given = sasl_pairs("sasl.oauthbearer.config", settings)
     given = {**_told_by_address(reference, settings.get("bootstrap.servers", "")), **given}

@@ -72,7 +72,7 @@ class ProducerSettings:
             compression_level=None if level == "-1" else int(level),
             batch_bytes=given.number("batch.size", 1_000_000),
             record_bytes=given.number("message.max.bytes", 1_000_000),
-            queue_bytes=given.number("queue.buffering.max.kbytes", 65_536) * 1024,
+            queue_bytes=given.number("queue.buffering.max.kbytes", 65_536) << 10,
             # A broker remembers the last five batches of an idempotent producer.
             in_flight=min(in_flight, 5) if idempotent else in_flight,
             delivery_timeout_ms=delivery_timeout_ms,

@@ -95,9 +95,7 @@ class _EnvelopeDecoder(RecordDecoder):
     def _decode(self, values: pa.Array) -> Decoded:
         errors = RowErrors()
         decoded = self._decoder.decode(values)
-        if decoded.errors is not None:
-            for row in pc.indices_nonzero(decoded.errors.is_valid()).to_pylist():
-                errors.add(row, decoded.errors[row].as_py())
+        errors.add_all(decoded.errors)
         texts = None
         source = decoded.column.type.get_field_index("source")
         if self._rows.needs_source_text:

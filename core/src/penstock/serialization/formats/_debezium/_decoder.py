@@ -10,18 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._debezium._connect import encoding_of_connect
 from penstock.serialization.formats._debezium._encodings import Encoding, Encodings, raw_type
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._json_decoder import JsonDecoder, begin_and_end_as_objects, load_object
-from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, with_nulls
+from penstock.serialization.formats._rows import Misfit, PartwiseDecoder, RowErrors
 from penstock.serialization.values import NOT_JSON, JsonColumns, TimeParser, json_text
 
 __all__ = ["DebeziumJsonDecoder"]
 
-#: The number of rows that are looked at one by one where one of them is unlike those before.
-_FEW = 128
 _MOST_SCHEMAS = 100
 _UTC = TimeParser("UTC")
 _SCHEMA = re.compile(r'\s*\{\s*"schema"\s*:\s*')
@@ -43,7 +40,7 @@ class _Layout:
     encoding: Encoding
 
 
-class DebeziumJsonDecoder(RecordDecoder):
+class DebeziumJsonDecoder(PartwiseDecoder):
     """See :class:`RecordDecoder`.
 
     Records of one layout go through Arrow's parser together. Where one is of another, a few around it are looked at
@@ -63,20 +60,6 @@ class DebeziumJsonDecoder(RecordDecoder):
     @property
     def type(self) -> pa.DataType:
         return self._rows.type
-
-    def decode(self, values: pa.Array) -> Decoded:
-        return with_nulls(values, self._decode)
-
-    def _decode(self, values: pa.Array) -> Decoded:
-        errors = RowErrors()
-        column = by_parts(
-            0,
-            len(values),
-            lambda start, stop: self._parse(values.slice(start, stop - start)),
-            lambda start, stop: self._parse_rows(values.slice(start, stop - start), start, errors),
-            _FEW,
-        )
-        return Decoded(column, errors.array(len(values)))
 
     # --- records that are like those before -------------------------------------------------------------------------
 

@@ -138,9 +138,7 @@ class _IndexedDecoder(RecordDecoder):
                 errors.add(row, problem)
             found.append(None if problem is not None else value[length:])
         decoded = self._reader.decode(pa.array(found, pa.binary()))
-        if decoded.errors is not None:
-            for row in pc.indices_nonzero(decoded.errors.is_valid()).to_pylist():
-                errors.add(row, decoded.errors[row].as_py())
+        errors.add_all(decoded.errors)
         return Decoded(decoded.column, errors.array(len(values)))
 
     def _problem(self, indexes: tuple[int, ...]) -> str | None:
