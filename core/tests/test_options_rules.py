@@ -140,6 +140,20 @@ def test_what_is_tolerated_is_said_once(caplog):
     ]
 
 
+def test_what_only_infers_a_schema_is_said_where_one_is_given(caplog):
+    declared = OptionSet(
+        [Option("ratio", "", "float", "1", infers=True), Option("types", "", "bool", "false", infers=True)]
+    )
+    for given in ({}, {"types": "false"}):
+        declared.parse(given, owner="t").warn_of_given_schema("source inferring")
+    assert not caplog.records
+    declared.parse({"RATIO": "0.5", "types": "true"}, owner="t").warn_of_given_schema("source inferring")
+    assert [record.getMessage() for record in caplog.records] == [
+        "source inferring ignores 'ratio', 'types': each takes effect only where no schema is given"
+    ]
+    assert declared[0].rules() == ["Only where no schema is given"]
+
+
 def test_other_names_mean_the_same(caplog):
     values = DECLARED.parse({"table": "t", "DELIMITER": ";", "client": "Fast"}, owner="source t")
     assert (values["sep"], values["client"]) == (";", "protocol") and values.is_set("sep")

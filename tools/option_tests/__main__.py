@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,7 +13,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import pytest  # noqa: E402
 
-from option_tests.declared import CONNECTORS, declared_options, read_table, write_table  # noqa: E402
+from option_tests.declared import (  # noqa: E402
+    CONNECTORS,
+    declared_options,
+    declared_uses,
+    read_table,
+    read_uses,
+    write_table,
+)
 from option_tests.search import Search  # noqa: E402
 
 
@@ -26,8 +34,12 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=25, metavar="N", help="tests tried for an option at most")
     parser.add_argument("--seconds", type=float, default=250, metavar="S", help="time for an option at most")
     parser.add_argument("--tests", nargs="*", default=[], metavar="PATH", help="files to look in, instead of all")
+    parser.add_argument("--uses", action="store_true", help="print the uses of options that no test watches")
     arguments = parser.parse_args()
     os.chdir(ROOT)
+    if arguments.uses:
+        print_uses(arguments.connectors, arguments.only)
+        return 0
     lacking = 0
     for connector in arguments.connectors:
         known = read_table().get(connector, {})
@@ -56,6 +68,18 @@ def main() -> int:
         lacking += len([one for one in every if one.key not in found])
         print(f"{connector}: {len(found)} of {len(every)} options have a test or a reason")
     return int(lacking > 0)
+
+
+def print_uses(connectors: Sequence[str], only: str) -> None:
+    """Prints, side by side of each connector, the uses of options of which no test has seen that they are read."""
+    table = read_uses()
+    for side in [f"{connector} {side}" for connector in connectors for side in ("source", "sink")]:
+        noted = table.get(side, {})
+        pairs = [(use, option.name) for use, _, option in declared_uses(side) if only.lower() in option.name.lower()]
+        open_pairs = [(use, name) for use, name in pairs if noted.get(use, {}).get(name) != "read"]
+        print(f"{side}: {len(pairs) - len(open_pairs)} of {len(pairs)} uses are read")
+        for use, name in open_pairs:
+            print(f"  {use}: {name}: {noted.get(use, {}).get(name, 'no test')}")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock._plugins import find_connector
-from penstock.options import Option, OptionSet
+from penstock.options import DEAD_LETTER_OPTIONS, OF_THE_ENGINE, Mode, Option, OptionSet
+from penstock.storage import STORAGE_OPTIONS
+from suite.option_cases import cases
 
-__all__ = ["CONNECTORS", "TABLE", "Declared", "declared_options", "read_table", "write_table"]
+__all__ = [
+    "CONNECTORS",
+    "TABLE",
+    "USES",
+    "Declared",
+    "declared_options",
+    "check_uses",
+    "declared_uses",
+    "read_table",
+    "read_uses",
+    "write_table",
+]
 
 CONNECTORS = ("filesystem", "kafka", "cassandra", "pravega")
 TABLE = Path(__file__).with_name("tests.json")
+#: Side → use → option → "read", or "-" and the reason why the use reads nothing of it.
+USES = Path(__file__).with_name("uses.json")
+#: How the options of each use are parsed.
+READING: dict[str, Mode] = {"batch read": "batch", "stream read": "stream", "restart": "stream"}
+WRITING: dict[str, Mode] = {"batch write": "batch", "stream write": "stream", "foreachBatch": "batch"}
 
 
 @dataclass(frozen=True)
@@ -48,3 +67,47 @@ def write_table(connector: str, found: Mapping[str, str]) -> None:
     """Writes what was found for one connector; the others stay."""
     table = {**read_table(), connector: dict(sorted(found.items()))}
     TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False) + "\n")
+
+
+def declared_uses(side: str) -> Iterator[tuple[str, Mode, Option]]:
+    """Yields, for "kafka source" say, each use with each option that takes effect in it, and how options are parsed.
+
+    The options of the engine and those of stores have tests that serve all connectors.
+    """
+    known = cases(side)
+    for use, mode in (READING if side.endswith(" source") else WRITING).items():
+        for option in known.declared:
+            if option in STORAGE_OPTIONS or option in DEAD_LETTER_OPTIONS or option.name in OF_THE_ENGINE:
+                continue
+            is_kept = use == "restart" and option.at_restart != "takes effect"
+            if not (option.ignored or is_kept) and known.texts(option) and mode in known.modes(option):
+                yield use, mode, option
+
+
+def read_uses() -> dict[str, dict[str, dict[str, str]]]:
+    """Returns the table of :data:`USES`."""
+    table: dict[str, dict[str, dict[str, str]]] = json.loads(USES.read_text())
+    return table
+
+
+def check_uses(side: str, found: Mapping[str, Mapping[str, str]]) -> None:
+    """Compares what the uses of a side were found to read with the table, where a person gives the reason for each
+    option that is not read. With ``REWRITE_USES`` in the environment, notes what is read.
+    """
+    table = read_uses()
+    noted = table.setdefault(side, {})
+    if os.environ.get("REWRITE_USES"):
+        for use, options in found.items():
+            reasons = {name: why for name, why in noted.get(use, {}).items() if why.startswith("-")}
+            noted[use] = {**{name: said for name, said in options.items() if said == "read"}, **reasons}
+        USES.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
+    pairs = {(use, name): said for use, options in found.items() for name, said in options.items()}
+    told = {(use, name): said for use, options in noted.items() for name, said in options.items()}
+    assert told.keys() <= pairs.keys(), "some are not declared any more"
+    # What is not read has a reason; what is read has none.
+    wrong = [
+        f"{use}: {name}: {said}; noted: {told.get((use, name))}"
+        for (use, name), said in pairs.items()
+        if not (told.get((use, name)) == "read" if said == "read" else told.get((use, name), "").startswith("-"))
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)

@@ -40,7 +40,7 @@ PLACES = ['{"t":{"0":7}}']
 EXAMPLES = {
     "filesystem source": {
         "format": [*READ_FORMATS, THIRD_PARTY_FORMAT],
-        "format.*": ["width=3"],
+        "format.*": ["width=3", "width=4"],
         "paths": ['["/other"]'],
         "basePath": ["/"],
         "notificationQueue": ["http://127.0.0.1:9/1/queue"],
@@ -54,7 +54,7 @@ EXAMPLES = {
     },
     "filesystem sink": {
         "format": [*WRITE_FORMATS, THIRD_PARTY_FORMAT],
-        "format.*": ["width=3"],
+        "format.*": ["width=3", "width=4"],
         "compression": ["gzip"],
         "bucketAssigner": ["basePath"],
         "rollingPolicy": ["onCheckpoint"],

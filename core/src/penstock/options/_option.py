@@ -51,7 +51,8 @@ class Option:
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
     (conditions that must not hold) and ``only_in`` (a batch, or a stream; of a record
     format, reading or writing) refuse an option that can't take effect;
-    with ``tolerated`` it is ignored with a warning. ``ignored`` says why an option never takes effect, and is what the
+    with ``tolerated`` it is ignored with a warning. ``infers``: it says how a schema is inferred, and is ignored with a
+    warning where the user gives one. ``ignored`` says why an option never takes effect, and is what the
     warning says: "a column headers is always written". ``advice`` ends the refusal: "write it into the statement".
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
@@ -90,6 +91,7 @@ class Option:
     excludes: tuple[Condition, ...] = ()
     only_in: Mode | None = None
     tolerated: bool = False
+    infers: bool = False
     advice: str = ""
     aliases: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
@@ -187,6 +189,8 @@ class Option:
             said.append(f"Only with {' and '.join(needs)}")
         if self.only_in:
             said.append(_ONLY_IN[self.only_in])
+        if self.infers:
+            said.append("Only where no schema is given")
         if self.excludes:
             said.append(f"Not with {' or '.join(map(_code, self.excludes))}")
         if self.required_with:

@@ -70,6 +70,14 @@ class OptionValues(Mapping[str, Any]):
         """
         return {n: t for n, t in self._texts.items() if secrets or not self._declared.is_secret(n)}
 
+    def warn_of_given_schema(self, owner: str) -> None:
+        """Warns of the options that say how a schema is inferred: the user has given one."""
+        given = [one.name for one in self._declared if one.infers and self.is_set(one.name) and not _is_off(one, self)]
+        if given:
+            shown = ", ".join(f"'{name}'" for name in given)
+            each = "it takes" if len(given) == 1 else "each takes"
+            warn_once(f"{owner} ignores {shown}: {each} effect only where no schema is given")
+
     def __repr__(self) -> str:
         shown = {n: ("***" if self._declared.is_secret(n) else t) for n, t in self._texts.items()}
         return f"OptionValues({shown})"

@@ -58,6 +58,7 @@ class PenstockDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._options = dict(options)
+        self._schema_is_given = True
         self._schema_is_inferred = False
 
     @classmethod
@@ -99,6 +100,8 @@ class PenstockDataSource(DataSource):
     def _source(self, capability: Capability, mode: Mode) -> tuple[Source[Any, Any], OptionValues]:
         connector = self._connector(capability)
         options = self._parse(connector.source_options, "source", mode)
+        if self._schema_is_given:
+            options.warn_of_given_schema(f"source {self.name()}")
         return connector.create_source(options), options
 
     def schema(self) -> StructType:
@@ -108,6 +111,7 @@ class PenstockDataSource(DataSource):
         options = self._parse(connector.source_options, "source", None)
         source = connector.create_source(options)
         fixed = source.fixed_schema()
+        self._schema_is_given = False
         self._schema_is_inferred = fixed is None and not source.remembers_schema
         retry = RetryPolicy.from_values(options)
         return from_arrow_schema(fixed if fixed is not None else retry.call(source.infer_schema, "asking for a schema"))

@@ -8,6 +8,7 @@ import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import DEAD_LETTER_OPTIONS, OF_THE_ENGINE, Condition, Mode, Option, OptionSet, OptionValues
 from penstock.storage import STORAGE_OPTIONS
 
-__all__ = ["OptionCases"]
+__all__ = ["OptionCases", "shape"]
 _T = TypeVar("_T")
 #: Chooses one of some values: of a random number generator, or of a library that shrinks what it chose.
 Choose = Callable[[Sequence[_T]], _T]
@@ -159,7 +160,7 @@ class OptionCases:
             values = self.declared.parse(texts, owner="the options", mode=mode)
             of_engine = [one for one in self.declared if one.name in OF_THE_ENGINE or one in DEAD_LETTER_OPTIONS]
             taken = [values.with_prefix(one.name[:-1]) if one.is_prefix else values[one.name] for one in of_engine]
-            return [_shape(self.make(values), self.opaque, {}), *taken]
+            return [shape(self.make(values), self.opaque), *taken]
         except BadConfigurationError as error:
             return str(error)
         except RetriableError as error:  # without its address, a server can't be reached
@@ -247,7 +248,7 @@ def _texts_of(option: Option) -> list[str]:
     }[option.kind]
 
 
-def _shape(value: Any, opaque: tuple[type, ...], seen: dict[int, int]) -> Any:
+def shape(value: Any, opaque: tuple[type, ...], seen: Mapping[int, int] = MappingProxyType({})) -> Any:
     """Returns what an object holds, as tuples and texts that can be compared; an object within itself is a number."""
     if value is None or isinstance(value, str | bytes | int | float | bool | enum.Enum):
         return repr(value)
@@ -256,7 +257,7 @@ def _shape(value: Any, opaque: tuple[type, ...], seen: dict[int, int]) -> Any:
     if id(value) in seen:
         return seen[id(value)]
     seen = {**seen, id(value): len(seen)}
-    of = functools.partial(_shape, opaque=opaque, seen=seen)
+    of = functools.partial(shape, opaque=opaque, seen=seen)
     if isinstance(value, OptionValues):
         return tuple(sorted(value.texts(secrets=True).items()))
     if isinstance(value, Mapping):

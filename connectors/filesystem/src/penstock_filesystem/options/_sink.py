@@ -106,6 +106,8 @@ SINK_OPTIONS = OptionSet(
             default="15 minutes",
             minimum=0,
             excludes=_WITH_EVERY_BATCH,
+            only_in="stream",
+            tolerated=True,
         ),
         Option(
             "inactivityInterval",
@@ -114,6 +116,8 @@ SINK_OPTIONS = OptionSet(
             default="5 minutes",
             minimum=0,
             excludes=_WITH_EVERY_BATCH,
+            only_in="stream",
+            tolerated=True,
         ),
         Option(
             "rollOnCheckpoint",
@@ -136,6 +140,9 @@ SINK_OPTIONS = OptionSet(
             kind="int",
             default="32",
             minimum=2,
+            excludes=_WITH_EVERY_BATCH,
+            only_in="stream",
+            tolerated=True,
         ),
         _of_format(
             "rowGroupSize",

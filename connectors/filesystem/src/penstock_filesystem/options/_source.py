@@ -136,7 +136,11 @@ SOURCE_OPTIONS = OptionSet(
             required_with=(when("cleanSource", "archive"),),
         ),
         Option(
-            "includeMetadata", "Add the _file_* columns to a fixed or inferred schema", kind="bool", default="false"
+            "includeMetadata",
+            "Add the _file_* columns to a fixed or inferred schema",
+            kind="bool",
+            default="false",
+            infers=True,
         ),
         common_option(
             "badRecords",
@@ -200,7 +204,7 @@ SOURCE_OPTIONS = OptionSet(
             default="UTC",
             check=check_zone,
         ),
-        _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false"),
+        _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false", infers=True),
         _of_format(
             "samplingRatio",
             "Share of the rows from which types are inferred, taken in blocks of 4 MiB; 1 is every row",
@@ -208,6 +212,7 @@ SOURCE_OPTIONS = OptionSet(
             "float",
             "1",
             check=_check_ratio,
+            infers=True,
         ),
         Option(
             "missingColumns",
