@@ -699,7 +699,9 @@ SHOWN_ELSEWHERE = {
     "a file next to directories `name=value`": "test_a_file_outside_the_directories_has_not_got_their_columns",
     "directories `name=value` in several other ones (`x/a=1`, `y/a=2`)": "test_which_directories_count",
     "columns of directories in your own schema": "test_the_schema_decides_the_types",
-    "a number in the name of a directory that is too large for its column": "test_a_name_that_does_not_fit_the_schema_is_an_error",
+    "a number in the name of a directory that is too large for its column": (
+        "test_a_name_that_does_not_fit_the_schema_is_an_error"
+    ),
     "settings of the session, such as `spark.sql.sources.partitionColumnTypeInference.enabled`, "
     "`spark.sql.timestampType`, `spark.sql.caseSensitive` and `spark.sql.session.timeZone`": (
         "test_settings_of_the_session_do_not_decide_types"
