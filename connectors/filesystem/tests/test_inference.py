@@ -377,3 +377,17 @@ def test_digits_of_a_fraction_or_of_a_text_need_no_closer_look(tmp_path, source_
     monkeypatch.setattr(JsonInference, "_of_rows", None)
     schema = source_harness.source(tmp_path, format="json").infer_schema()
     assert schema.types == [pa.string(), pa.float64()]
+
+
+def test_numbers_without_a_sign_have_the_types_that_spark_has_for_them(tmp_path, source_harness):
+    types = [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    signed = [pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0)]
+    most = [(1 << type_.bit_width) - 1 for type_ in types]
+    nested = pa.struct([(str(type_), pa.list_(type_)) for type_ in types])
+    columns = {str(type_): pa.array([value, None], type_) for type_, value in zip(types, most, strict=True)}
+    rows = [{str(type_): [value] for type_, value in zip(types, most, strict=True)}, None]
+    pq.write_table(pa.table({**columns, "n": pa.array(rows, nested)}), tmp_path / "a.parquet")
+    source = source_harness.source(tmp_path, format="parquet")
+    schema = source.infer_schema()
+    assert schema.types[:-1] == [field.type.value_type for field in schema.types[-1]] == signed
+    assert list(source_harness.read(source, schema).to_pylist()[0].values()) == [*most, rows[0]]

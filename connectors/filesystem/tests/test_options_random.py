@@ -600,13 +600,19 @@ DIFFERENCES = [
         {"inferSchema": "true"},
     ),
     Difference("an empty text file with `wholetext`", "text", b"", [("",)], [], "value string", {"wholetext": "true"}),
-    Difference("JSON with single quotes", "json", b"{'s':'x'}\n", [(None, None)], [("x", None)]),
     Difference(
-        "blanks within a JSON object or array that is read as a string",
+        "a JSON object or array that is read as a string",
         "json",
-        b'{"s":{"x": [1 ]}}\n',
+        b"{\"s\":{'x': [1 ]}}\n",
         [('{"x":[1]}', None)],
-        [('{"x": [1 ]}', None)],
+        [("{'x': [1 ]}", None)],
+    ),
+    Difference(
+        "half of a surrogate pair in JSON (`\\ud83d` alone)",
+        "json",
+        b'{"s":"a\\ud83d","t":"x"}\n',
+        [(None, "x")],
+        [("a?", "x")],
     ),
     Difference(
         "a JSON text that is not base64, for a binary column",
@@ -692,6 +698,14 @@ SHOWN_ELSEWHERE = {
     "a symbolic link to a directory above it": "test_links_to_a_directory_that_they_are_in_are_not_followed",
     "a file next to directories `name=value`": "test_a_file_outside_the_directories_has_not_got_their_columns",
     "directories `name=value` in several other ones (`x/a=1`, `y/a=2`)": "test_which_directories_count",
+    "columns of directories in your own schema": "test_the_schema_decides_the_types",
+    "a number in the name of a directory that is too large for its column": (
+        "test_a_name_that_does_not_fit_the_schema_is_an_error"
+    ),
+    "settings of the session, such as `spark.sql.sources.partitionColumnTypeInference.enabled`, "
+    "`spark.sql.timestampType`, `spark.sql.caseSensitive` and `spark.sql.session.timeZone`": (
+        "test_settings_of_the_session_do_not_decide_types"
+    ),
     "a column of which all directories are null": "test_types_are_those_that_spark_infers",
     "a column that a Parquet, ORC or Avro file lacks": "test_parquet_columns_by_name",
     "`quoteAll`, and null without a `nullValue`": "test_what_stands_for_null_and_for_empty",

@@ -153,3 +153,24 @@ def test_values_that_are_no_records(tmp_path, source_harness, schema):
         fastavro.writer(file, schema, [value])
     with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*its values are not records"):
         source_harness.rows(tmp_path, COLUMNS, format="avro")
+
+
+def test_values_that_would_become_others_are_refused(tmp_path, source_harness):
+    """Doubles as floats, and times as dates: Arrow makes the next one of them, without an error."""
+    at = {"type": "long", "logicalType": "timestamp-micros"}
+    inner = {"type": "record", "name": "n", "fields": [{"name": "x", "type": "double"}]}
+    fields = [{"name": name, "type": type_} for name, type_ in (("x", "double"), ("n", inner), ("at", at))]
+    row = {"x": 0.5, "n": {"x": float("nan")}, "at": 0}
+    floats = [("x", pa.float32()), ("n", pa.struct([("x", pa.float32())]))]
+
+    def rows(columns, **more):
+        with (tmp_path / "a.avro").open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{**row, **more}])
+        return source_harness.rows(tmp_path, columns, format="avro")
+
+    assert rows(floats[:1]) == [(0.5,)] and len(rows(floats)) == 1
+    for more in ({"x": 1e300}, {"x": 0.1}, {"n": {"x": 1e300}}):
+        with pytest.raises(BadDataError, match="would be another value"):
+            rows(floats, **more)
+    with pytest.raises(BadDataError, match="is not a date"):
+        rows([("at", pa.date32())], at=1)

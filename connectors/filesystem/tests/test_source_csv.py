@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock_filesystem.formats import _blocks
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 UTC = timezone.utc
@@ -246,3 +247,45 @@ def test_characters_that_would_mean_two_things_are_refused(given, option):
 def test_lines_of_other_formats_may_end_with_a_comma():
     values = SOURCE_OPTIONS.parse({"path": "a", "format": "text", "lineSep": ","}, owner="t")
     assert SourceOptions.from_values(values).format.line_sep == ","
+
+
+@pytest.mark.parametrize("bad", ["", "x,y\n"])  # a row that does not fit sends its neighbours the slow way
+@pytest.mark.parametrize("options", [{}, {"multiLine": True}, {"escape": '"'}])
+def test_blanks_behind_a_closing_quote_are_not_of_the_cell(csv_rows, bad, options):
+    data = '1,"a" \n2,"b"\t\n3," c "\n4,d \n5," "\n'
+    expected = [(1, "a"), (2, "b"), (3, " c "), (4, "d "), (5, " ")]
+    assert csv_rows(data + bad, mode="DROPMALFORMED", **options) == expected
+    assert csv_rows(data.replace(",", "\t") + bad, sep="\t", **options)[0] == (1, "a")
+    assert csv_rows('"1" ,"a" ,"b"\n', [*TWO, ("t", pa.string())], **options) == [(1, "a", "b")]
+
+
+def test_hexadecimal_numbers_with_an_exponent_are_javas(tmp_path, csv_rows, source_harness):
+    schema = [("f", pa.float64()), ("g", pa.float32())]
+    data = "0x1p3,-0X.8P1d\n0x1p99999,-0x1.p+99999\n0x10,1\n"
+    assert csv_rows(data, schema, mode="DROPMALFORMED") == [(8.0, -1.0), (float("inf"), float("-inf"))]
+    (tmp_path / "in.csv").write_text("0x1p3\n1.5\n")
+    assert source_harness.source(tmp_path, format="csv", inferSchema=True).infer_schema().types == [pa.float64()]
+
+
+def test_blanks_before_a_quote_are_skipped_if_leading_ones_are(csv_rows):
+    data = '1, "a, b"\n2, ""\n3,\t"c" \n4, d \n'
+    rows = csv_rows(data, ignoreLeadingWhiteSpace=True)
+    assert rows == [(1, "a, b"), (2, None), (3, "c"), (4, "d ")]
+    assert csv_rows('1, "a\nb"\n2,c\n', ignoreLeadingWhiteSpace=True, multiLine=True) == [(1, "a\nb"), (2, "c")]
+
+
+@pytest.mark.parametrize("bad", ["", "x,y\n"])  # a row that does not fit sends its neighbours the slow way
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_which_quotes_and_blank_lines_count_in_rows_of_several_lines(csv_rows, bad, end):
+    options = {"multiLine": True, "mode": "DROPMALFORMED"}
+    data = f'1,5" pipe{end}{end}2,"a;b"{end}3,it"s{end}{bad.strip()}{end if bad else ""}4,c'
+    assert csv_rows(data, **options) == [(1, '5" pipe'), (2, "a;b"), (3, 'it"s'), (4, "c")]
+    assert csv_rows(f'#it"s{end}1,a{end}#"{end}2,b{end}{bad}', comment="#", **options) == [(1, "a"), (2, "b")]
+
+
+def test_blocks_of_several_lines_are_cut_where_a_row_ends(tmp_path, source_harness, monkeypatch):
+    monkeypatch.setattr(_blocks.quoted_row_blocks, "__defaults__", (7,))
+    rows = [(number, 'x"y' if number % 3 else f"a\n{number},b") for number in range(200)]
+    cells = [f"{number},{text}" if number % 3 else f'{number},"{text}"' for number, text in rows]
+    (tmp_path / "in.csv").write_text("\n".join(cells))
+    assert source_harness.rows(tmp_path, TWO, format="csv", multiLine=True) == rows

@@ -149,6 +149,15 @@ def test_directories_that_make_no_table_are_refused(paths, says):
         columns().infer(paths)
 
 
+def test_names_that_differ_in_case_are_one_column():
+    """As in Spark; the name is that of the first directory, whichever file is older."""
+    paths = ["/in/b=x/c=2/f", "/in/B=1/C=1/f", "/in/b=2/C=3/f"]
+    for some in (paths, paths[::-1]):
+        found = columns().infer(some)
+        assert found == [pa.field("B", pa.string()), pa.field("C", pa.int32())]
+        assert columns().values("/in/b=x/c=2/f", pa.schema(found)) == {"B": "x", "C": 2}
+
+
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +182,9 @@ def test_a_name_that_does_not_fit_the_schema_is_an_error(tmp_path, source_harnes
     put(tmp_path, "n=1", "n=x")
     with pytest.raises(BadDataError, match="the directory of column 'n' holds 'x', which does not fit int"):
         read(source_harness, tmp_path, pa.schema([("n", pa.int32())]))
+    put(tmp_path / "large", "n=300")
+    with pytest.raises(BadDataError, match="'300' is out of range"):
+        read(source_harness, tmp_path / "large", pa.schema([("n", pa.int8())]))
 
 
 def test_a_directory_goes_before_a_column_of_the_file(tmp_path, source_harness):
@@ -520,3 +532,17 @@ def test_a_stream_takes_columns_that_its_schema_names(spark, tmp_path):
     run()
     found = spark.read.format("penstock.filesystem").option("format", "parquet").load(str(tmp_path / "out"))
     assert sorted(map(tuple, found.collect())) == [(0, 1), (1, 2), (2, 2), (3, 3)]
+
+
+@pytest.mark.spark
+def test_settings_of_the_session_do_not_decide_types(spark, tmp_path):
+    """Spark gives them to none of its sources in Python."""
+    put(tmp_path, "n=01")
+    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        assert spark.read.parquet(str(tmp_path)).schema["n"].dataType.simpleString() == "string"
+        ours = spark.read.format("penstock.filesystem").option("format", "parquet").load(str(tmp_path))
+        assert ours.schema["n"].dataType.simpleString() == "int"
+    finally:
+        spark.conf.unset(setting)

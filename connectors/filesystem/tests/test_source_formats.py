@@ -386,3 +386,51 @@ def test_a_storage_that_is_away_breaks_no_avro_file(tmp_path, monkeypatch):
     with pytest.raises(RetriableError, match="away"):
         query.read(batch)
     query.stop()
+
+
+AT = datetime(2024, 1, 1, 12, tzinfo=UTC)
+#: A value that Arrow's cast to a type changes without an error, and one of the same type that fits.
+CHANGED = {
+    "too large": (pa.float64(), pa.float32(), 1e300, 0.5),
+    "digits": (pa.float64(), pa.float32(), 0.1, float("nan")),
+    "the time of day": (pa.timestamp("us", "UTC"), pa.date32(), AT, AT.replace(hour=0)),
+    "which number": (pa.int64(), pa.bool_(), 5, 1),
+}
+
+
+@pytest.mark.parametrize("within", [lambda t: t, pa.list_, lambda t: pa.struct([("x", t)])], ids=["", "list", "struct"])
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_type_that_would_change_values_is_refused(tmp_path, source_harness, what, within):
+    given, wanted, changed, fits = CHANGED[what]
+    shape = within(given)
+
+    def put(value):
+        inner = [value] if pa.types.is_list(shape) else {"x": value} if pa.types.is_struct(shape) else value
+        pq.write_table(pa.table({"a": pa.array([inner, None], shape)}), tmp_path / "a.parquet")
+
+    put(fits)
+    assert len(source_harness.rows(tmp_path, [("a", within(wanted))], format="parquet")) == 2
+    put(changed)
+    with pytest.raises(BadDataError, match=r"a\.parquet: column 'a' .* would be another value"):
+        source_harness.rows(tmp_path, [("a", within(wanted))], format="parquet")
+    rest = {"rescuedDataColumn": "rest"}
+    rows = source_harness.rows(tmp_path, [("a", within(wanted)), ("rest", pa.string())], format="parquet", **rest)
+    assert rows[0][1] is not None and rows[1] == (None, None)
+
+
+@pytest.mark.parametrize("names", [["aB", "ab"], ["AB", "AB"]])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_name_that_may_be_several_columns_is_refused(tmp_path, source_harness, names, nested):
+    """Spark refuses it as well: the first would hide the others."""
+    arrays = [pa.array([1]), pa.array([2])]
+    table = pa.Table.from_arrays(arrays, names=names)
+    wanted = pa.struct([("AB", pa.int64())])
+    if nested:
+        table = pa.table({"s": pa.StructArray.from_arrays(arrays, names=names)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    schema = [("s", wanted)] if nested else list(wanted)
+    with pytest.raises(BadDataError, match=r"several columns or fields that may be 'AB': \w+, \w+; write"):
+        source_harness.rows(tmp_path, schema, format="parquet")
+    if names[0] != names[1]:
+        schema = [("s", pa.struct([("ab", pa.int64())]))] if nested else [("ab", pa.int64())]
+        assert source_harness.rows(tmp_path, schema, format="parquet") == [({"ab": 2},) if nested else (2,)]

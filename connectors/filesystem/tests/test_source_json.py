@@ -148,3 +148,33 @@ def test_numbers_as_texts_elements_that_do_not_fit_and_lists_with_a_bad_object(j
         (date(2025, 1, 1),),
         (date(2025, 12, 1),),
     ]
+
+
+LOOSE = {
+    "{'s':'x','a':1}": ("x", 1, None),
+    """{"s":'it\\'s',"a":2}""": ("it's", 2, None),
+    """{'s':'a"b','n':{'x':-INF}}""": ('a"b', None, float("-inf")),
+    """{"s":"a\\'b","n":{"x":+INF}}""": ("a'b", None, float("inf")),
+    """{'s':'\\u00e9\\\\','n':{'x':+Infinity}}""": ("é\\", None, float("inf")),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"multiLine": True}, {"rescuedDataColumn": "rest"}])
+@pytest.mark.parametrize("line", LOOSE)
+def test_single_quotes_are_read_as_spark_reads_them(tmp_path, source_harness, line, options):
+    """With a schema and without, next to other rows and alone, and whatever is done with what does not fit."""
+    (tmp_path / "a.json").write_text(line if options.get("multiLine") else f'{{"s":"y"}}\n{line}\n')
+    source = source_harness.source(tmp_path, format="json", **options)
+    inferred = source.infer_schema()
+    assert "_corrupt_record" not in inferred.names
+    assert inferred.field("s").type == pa.string()
+    assert "n" not in inferred.names or inferred.field("n").type == pa.struct([("x", pa.float64())])
+    fields = [("s", pa.string()), ("a", pa.int64()), ("n", pa.struct([("x", pa.float64())]))]
+    fields += [(name, pa.string()) for name in options.values() if name == "rest"]
+    *_, row = source_harness.read(source, pa.schema([*fields, CORRUPT])).to_pylist()
+    assert (row["s"], row["a"], row["n"] and row["n"]["x"], row["_corrupt_record"]) == (*LOOSE[line], None)
+
+
+@pytest.mark.parametrize("line", ["{'s':'x'", "{'s':'x}", "{'s:'x'}", "{s:'x'}", "'x'", "{'s':'a\tb'}", "{'s':'x\\"])
+def test_what_is_no_json_for_spark_either_is_a_bad_row(json_rows, line):
+    assert json_rows(line + "\n", [("s", pa.string()), CORRUPT]) == [(None, line)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock_filesystem.formats._blocks import can_split_at, quoted_row_blocks, row_blocks
+from penstock_filesystem.formats.csv import CsvReadDialect
+from penstock_filesystem.formats.csv._cells import last_row_end
+from penstock_filesystem.options import SOURCE_OPTIONS
 
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FEWER = settings(FEW, max_examples=40)
@@ -87,7 +91,8 @@ def test_blocks_of_quoted_rows_end_where_rows_end(rows, block):
     for cells in rows:
         text += ",".join('"' + cell.replace('"', '""') + '"' for cell in cells) + "\n"
         ends.add(len(text))
-    blocks = list(quoted_row_blocks(io.BytesIO(text.encode()).read, b'"', b"\\", block))
+    dialect = CsvReadDialect.from_values(SOURCE_OPTIONS.parse({"path": "x", "format": "csv"}, owner="source"))
+    blocks = list(quoted_row_blocks(io.BytesIO(text.encode()).read, partial(last_row_end, dialect=dialect), block))
     assert b"".join(one.data for one in blocks) == text.encode()
     assert {one.offset + len(one.data) for one in blocks} <= ends
 

@@ -32,13 +32,18 @@ class NumberedBatch(NamedTuple):
 def columns_to_read(schema: pa.Schema, there: Sequence[str], options: ReadOptions, url: str) -> list[str] | None:
     """Returns the names of those columns of a file that ``schema`` wants; ``None`` if each may have to be rescued.
 
-    ``there`` are all that the file has. Raises BadDataError for one that is missing and must not be.
+    ``there`` are all that the file has. Raises BadDataError for one that is missing and must not be, and for one that
+    several may be.
     """
     wanted = [name for name in schema.names if name != options.rescue_column]
-    names = {name: find_name(name, there) for name in wanted}
+    rescues = len(wanted) < len(schema)
+    try:
+        names = {name: find_name(name, there) for name in ([*wanted, *there] if rescues else wanted)}
+    except BadDataError as error:
+        raise BadDataError(f"{url}: {error}") from None
     for name in (name for name, found in names.items() if found is None):
         missing_column(name, there, options, url)
-    if len(wanted) < len(schema):
+    if rescues:
         return None
     return [name for name in names.values() if name is not None]
 

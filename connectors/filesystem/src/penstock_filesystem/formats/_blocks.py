@@ -115,13 +115,16 @@ def _fill(
 
 
 def quoted_row_blocks(
-    read: Callable[[int], bytes], quote: bytes, escape: bytes, block_bytes: int = BLOCK_BYTES
+    read: Callable[[int], bytes], last_end: Callable[[bytes], int], block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Block]:
-    """Yields the rows of a stream whose quoted cells may hold line ends, cut where the quotes before are balanced."""
+    """Yields the rows of a stream whose quoted cells may hold line ends.
+
+    ``last_end`` returns the position behind the last line feed that ends a row, or 0.
+    """
     data, position, want = b"", 0, block_bytes
     while more := read(want):
         data += more
-        cut = _last_balanced_end(data, quote, escape)
+        cut = last_end(data)
         if cut:
             yield Block(data[:cut], position)
             data, position = data[cut:], position + cut
@@ -129,23 +132,3 @@ def quoted_row_blocks(
         want = max(block_bytes, len(data))
     if data:
         yield Block(data, position)
-
-
-def _last_balanced_end(data: bytes, quote: bytes, escape: bytes) -> int:
-    if not quote:
-        return data.rfind(b"\n") + 1
-
-    def quotes(part: bytes) -> int:
-        if not escape or escape == quote or escape not in part:
-            return part.count(quote)
-        part = part.replace(escape + escape, b"")
-        return part.count(quote) - part.count(escape + quote)
-
-    after = quotes(data)
-    end = len(data)
-    while (found := data.rfind(b"\n", 0, end)) >= 0:
-        after -= quotes(data[found:end])
-        if after % 2 == 0:
-            return found + 1
-        end = found
-    return 0

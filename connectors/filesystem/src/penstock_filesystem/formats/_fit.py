@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import BadDataError
 from penstock.serialization.values import cast_column
 
 __all__ = ["Lacks", "find_name", "fit_column"]
@@ -16,10 +17,19 @@ Lacks = Callable[[str, Sequence[str]], None]
 
 
 def find_name(wanted: str, names: Sequence[str]) -> str | None:
-    """Returns the one of ``names`` that equals ``wanted``, or else the first that does apart from its case."""
-    if wanted in names:
+    """Returns the one of ``names`` that equals ``wanted``, or else the one that does apart from its case.
+
+    Raises BadDataError if there are several.
+    """
+    if names.count(wanted) == 1:
         return wanted
-    return next((name for name in names if name.lower() == wanted.lower()), None)
+    found = [name for name in names if name.lower() == wanted.lower()]
+    if len(found) > 1:
+        raise BadDataError(
+            f"the file has several columns or fields that may be '{wanted}': {', '.join(found)}; write the name of one "
+            "in the schema as the file has it, and leave out those that are there twice"
+        )
+    return found[0] if found else None
 
 
 def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) -> pa.Array:
@@ -40,7 +50,7 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
         return pa.StructArray.from_arrays(children, fields=list(type_), mask=column.is_null())
     if not pa.types.is_nested(type_) or not _is_reshaped(column.type, type_):
         _check_decimals(column)
-        return cast_column(column, type_)
+        return _cast(column, type_)
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(column.type.value_field))
     if pa.types.is_map(type_) and pa.types.is_map(column.type):
@@ -52,6 +62,26 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
         kind = pa.LargeListArray if pa.types.is_large_list(column.type) else pa.ListArray
         return kind.from_arrays(_offsets(column), values, mask=column.is_null()).cast(type_)
     return cast_column(column, type_)
+
+
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    cast = cast_column(column, type_)
+    if _may_lose(column.type, type_):
+        is_other = pc.not_equal(cast.cast(column.type), column)
+        if pa.types.is_floating(column.type):
+            is_other = pc.and_(is_other, pc.invert(pc.is_nan(column)))
+        if pc.any(is_other).as_py():
+            raise pa.ArrowInvalid(f"{column.filter(is_other)[0]} would be another value")
+    return cast
+
+
+def _may_lose(one: pa.DataType, other: pa.DataType) -> bool:
+    """Returns whether Arrow's cast changes values without an error: digits of floats, times of day, what is true."""
+    types = pa.types
+    if types.is_floating(one) and types.is_floating(other):
+        return bool(one.bit_width > other.bit_width)
+    is_number = types.is_integer(one) or types.is_floating(one)
+    return bool(types.is_timestamp(one) and types.is_date(other)) or bool(is_number and types.is_boolean(other))
 
 
 def _check_decimals(column: pa.Array) -> None:
@@ -82,11 +112,11 @@ def _child(column: pa.Array, field: pa.Field, path: str, lacks: Lacks) -> pa.Arr
 
 
 def _is_reshaped(one: pa.DataType, other: pa.DataType) -> bool:
-    """Returns whether a struct somewhere in the types has other fields."""
+    """Returns whether a struct somewhere in the types has other fields, or a cast of a part may lose something."""
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         return not one.equals(other)
     if not pa.types.is_nested(one) or not pa.types.is_nested(other) or one.num_fields != other.num_fields:
-        return False
+        return _may_lose(one, other)
     return any(_is_reshaped(one.field(number).type, other.field(number).type) for number in range(one.num_fields))
 
 

@@ -19,8 +19,9 @@ CellConverter = Callable[[str], Any]
 _INTEGER = re.compile(r"[+-]?\d+|-?0[xX][0-9a-fA-F]+")
 #: Numbers as Java writes them, without a type.
 DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+"
 #: Regular expression of numbers with a fraction as Java reads them. Spark adds Inf and -Inf.
-FLOAT = rf"{DECIMAL.pattern}[fFdD]?|[+-]?(?:NaN|Infinity)"
+FLOAT = rf"(?:{DECIMAL.pattern}|{_HEXADECIMAL})[fFdD]?|[+-]?(?:NaN|Infinity)"
 #: What Java takes around a number with a fraction, and around nothing else.
 _BLANKS = "".join(map(chr, range(33)))
 
@@ -45,7 +46,17 @@ def _float(text: str) -> float:
     stripped = text.strip(_BLANKS)
     if re.fullmatch(FLOAT, stripped) is None:
         raise ValueError(f"{text!r} is not a number")
+    if "x" in stripped.lower():
+        return _hexadecimal(stripped.rstrip("fFdD"))
     return float(stripped.rstrip("fFdD"))
+
+
+def _hexadecimal(text: str) -> float:
+    """Returns a number such as 0x1.8p3: infinity, as in Java, if it is too large."""
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return float("-inf" if text.startswith("-") else "inf")
 
 
 def _boolean(text: str) -> bool:

@@ -99,20 +99,22 @@ class PartitionColumns:
     def infer(self, paths: Iterable[str]) -> list[pa.Field]:
         """Returns the columns of all files, typed as Spark does. Files in no such directory do not count.
 
-        Raises BadConfigurationError for files that have different ones.
+        Names that differ in case only are one, as in Spark: as the first directory has it. Raises BadConfigurationError
+        for files that have different ones.
         """
         by_directory = {path.rpartition("/")[0]: path for path in paths}
         columns = [(path, raw) for path in by_directory.values() if (raw := self.raw(path))]
         for (first, one), (second, other) in pairwise(columns):
-            if list(one) != list(other):
+            if [name.lower() for name in one] != [name.lower() for name in other]:
                 raise BadConfigurationError(
                     f"directories have different columns: {', '.join(one)} ({first}) and {', '.join(other)} "
                     f"({second}). Read them one by one, or set recursiveFileLookup to true, which takes none"
                 )
         if not columns:
             return []
-        names = columns[0][1]
-        return [pa.field(name, _type_of({raw[name] for _, raw in columns})) for name in names]
+        names = min(columns)[1]
+        values = zip(*(raw.values() for _, raw in columns), strict=True)
+        return [pa.field(name, _type_of(set(column))) for name, column in zip(names, values, strict=True)]
 
     # --- filters ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from penstock.serialization.values._json_read import (
     ValueConverter,
     json_decoder,
     json_text,
+    load_loose_json,
     value_converter,
 )
 from penstock.serialization.values._json_write import JsonWriter, why_not_json
@@ -37,6 +38,7 @@ __all__ = [
     "is_text",
     "json_decoder",
     "json_text",
+    "load_loose_json",
     "value_converter",
     "why_not_json",
     "wide_decimal",

@@ -17,7 +17,15 @@ from penstock.serialization.values._decimals import fit_decimal, wide_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
 
-__all__ = ["NOT_JSON", "JsonColumns", "ValueConverter", "json_decoder", "json_text", "value_converter"]
+__all__ = [
+    "NOT_JSON",
+    "JsonColumns",
+    "ValueConverter",
+    "json_decoder",
+    "json_text",
+    "load_loose_json",
+    "value_converter",
+]
 
 
 def _raw_type(type_: pa.DataType) -> pa.DataType | None:
@@ -126,6 +134,37 @@ NOT_JSON = (ValueError, ArithmeticError, RecursionError)
 def json_decoder() -> json.JSONDecoder:
     """Parses for :func:`value_converter`: numbers keep their digits. Raises one of :data:`NOT_JSON`."""
     return json.JSONDecoder(parse_float=_Written, parse_int=_parse_int, parse_constant=str)
+
+
+#: Texts in either kind of quotes, and numbers that are not finite, as only Spark's parser takes them. A text that is
+#: not closed is matched up to the end: what is behind its quote is looked at once.
+_LOOSE = re.compile(r"""("[^"\\]*(?:\\.[^"\\]*)*"?|'[^'\\]*(?:\\.[^'\\]*)*'?)|([+-]INF|\+Infinity)\b""", re.DOTALL)
+_ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
+_OTHERWISE_WRITTEN = {'"': '\\"', "\\'": "'"}
+
+
+def load_loose_json(decoder: json.JSONDecoder, text: str) -> Any:
+    """Returns what ``decoder`` makes of the value that ``text`` begins with, behind blanks.
+
+    As in Spark, texts and names may be in single quotes, and a number may be +INF, -INF or +Infinity. Raises one of
+    :data:`NOT_JSON`.
+    """
+    text = text.lstrip()
+    try:
+        return decoder.raw_decode(text)[0]
+    except NOT_JSON:
+        strict = _LOOSE.sub(_as_strict, text)
+        if strict == text:
+            raise
+        return decoder.raw_decode(strict)[0]
+
+
+def _as_strict(found: re.Match[str]) -> str:
+    quoted, number = found.groups()
+    if quoted is None:
+        return "-Infinity" if number == "-INF" else "Infinity"
+    inner = _ESCAPED_OR_QUOTE.sub(lambda one: _OTHERWISE_WRITTEN.get(one[0], one[0]), quoted[1:-1])
+    return f'"{inner}"'
 
 
 #: A parsed value and its path to what ``pa.array`` takes. ``None`` in, ``None`` out.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from ctypes import c_float
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -107,6 +109,16 @@ def _schema_of(file: InputFile) -> pa.Schema:
     return pa.schema(list(type_))
 
 
+#: Types of which Arrow takes some values in another way than a column of them, or changes them without an error.
+_LOOKED_AT = (
+    pa.types.is_nested,
+    pa.types.is_string,
+    pa.types.is_decimal,
+    pa.types.is_float32,
+    pa.types.is_date,
+)
+
+
 def _plain(value: Any, type_: pa.DataType, path: str, lacks: Lacks) -> Any:
     """Converts a value, called ``path``, to what ``pa.array`` takes for ``type_``. ``lacks`` as of fit_column."""
     if value is None:
@@ -121,7 +133,15 @@ def _plain(value: Any, type_: pa.DataType, path: str, lacks: Lacks) -> Any:
         return value if isinstance(value, str) else str(value)
     if pa.types.is_decimal(type_) and isinstance(value, int):
         return Decimal(value)
+    if isinstance(value, float) and _as_float(value, type_) != value and value == value:
+        raise ValueError(f"{value} would be another value")
+    if isinstance(value, datetime) and pa.types.is_date(type_):
+        raise ValueError(f"{value} is not a date")
     return value
+
+
+def _as_float(value: float, type_: pa.DataType) -> float:
+    return c_float(value).value if pa.types.is_float32(type_) else value
 
 
 def _member(record: dict[str, Any], field: pa.Field, path: str, lacks: Lacks) -> Any:
@@ -150,7 +170,7 @@ class _AvroDecoder(Decoder):
                 lacks(field.name, list(records[0]))
             values = [None if name is None else record[name] for record in records]
             try:
-                if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
+                if any(is_kind(field.type) for is_kind in _LOOKED_AT):
                     values = [_plain(value, field.type, field.name, lacks) for value in values]
                 columns[field.name] = pa.array(values, field.type)
             except (pa.ArrowException, *MALFORMED) as error:

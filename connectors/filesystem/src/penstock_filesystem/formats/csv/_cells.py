@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
-__all__ = ["Cell", "CsvLines", "column_names", "row_cells"]
+__all__ = ["Cell", "CsvLines", "column_names", "last_row_end", "row_cells"]
+
+
+_BLANKS = " \t"
 
 
 class Cell(NamedTuple):
@@ -22,14 +26,21 @@ class Cell(NamedTuple):
 
 
 def row_cells(row: str, dialect: CsvReadDialect) -> list[Cell]:
-    """Cuts a row into cells. An unclosed quote takes the rest of the row; text after a closing quote is kept."""
+    """Cuts a row into cells. An unclosed quote takes the rest of the row.
+
+    Text after a closing quote is kept, unless it is blank.
+    """
     cells: list[Cell] = []
     position = 0
     while True:
-        if dialect.quote and row.startswith(dialect.quote, position):
-            text, position = _quoted_text(row, position + 1, dialect)
+        start = position
+        if dialect.trim_left:
+            start = len(row) - len(row[position:].lstrip(_blanks(dialect)))
+        if dialect.quote and row.startswith(dialect.quote, start):
+            text, position = _quoted_text(row, start + 1, dialect)
             end = _find(row, dialect.sep, position)
-            cells.append(Cell(text + row[position:end], True))
+            more = row[position:end]
+            cells.append(Cell(text + more if more.strip(_BLANKS) else text, True))
         else:
             end = _find(row, dialect.sep, position)
             text = row[position:end]
@@ -75,21 +86,42 @@ def _quoted_text(row: str, position: int, dialect: CsvReadDialect) -> tuple[str,
     return "".join(out), position
 
 
+@lru_cache
+def _row_pattern(dialect: CsvReadDialect) -> str:
+    """Returns the regular expression of a row, or a comment, up to its end, which is the group 1.
+
+    A quote counts at the beginning of a cell only. Each part leaves nothing that another way to match could take.
+    """
+    sep, quote, escape = (re.escape(character) for character in (dialect.sep, dialect.quote, dialect.escape))
+    cell = rest = rf"[^{sep}\r\n]*"
+    if quote:
+        blanks = f"[{_blanks(dialect)}]*" if dialect.trim_left else ""
+        escaped = rf"|{escape}." if escape and escape != quote else ""
+        end = rf"{escape}?\Z" if escaped else r"\Z"
+        others = quote + (escape if escaped else "")
+        cell = rf"{blanks}{quote}(?:[^{others}]+|{quote}{quote}{escaped})*(?:{quote}|{end}){rest}|{rest}"
+    comment = rf"{re.escape(dialect.comment)}[^\r\n]*|" if dialect.comment else ""
+    return rf"(?:{comment}(?:{cell})(?:{sep}(?:{cell}))*)(\r\n|\n|\r|\Z)"
+
+
+def _blanks(dialect: CsvReadDialect) -> str:
+    return _BLANKS.replace(dialect.sep, "")
+
+
 def _quoted_rows(text: str, dialect: CsvReadDialect) -> Iterator[tuple[int, str]]:
     """Yields rows whose quoted cells may hold line ends, with the position each starts at."""
-    special = re.escape(dialect.quote) if dialect.quote else r"(?!)"
-    escaped = f"{re.escape(dialect.escape)}." if dialect.escape and dialect.escape != dialect.quote else r"(?!)"
-    start, inside = 0, False
-    for match in re.finditer(rf"({escaped})|({special})|\r\n|\n|\r", text, re.DOTALL):
-        if match[1] is not None:
-            continue
-        if match[2] is not None:
-            inside = not inside
-        elif not inside:
-            yield start, text[start : match.start()]
-            start = match.end()
-    if start < len(text):
-        yield start, text[start:]
+    for match in re.finditer(_row_pattern(dialect), text, re.DOTALL):
+        if match.start() < len(text):
+            yield match.start(), text[match.start() : match.start(1)]
+
+
+def last_row_end(data: bytes, dialect: CsvReadDialect) -> int:
+    """Returns the position behind the last line feed that ends a row, whose quoted cells may hold others; 0: none."""
+    last = 0
+    for match in re.finditer(_row_pattern(dialect).encode(), data, re.DOTALL):
+        if match[1].endswith(b"\n"):
+            last = match.end()
+    return last
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ __all__ = ["CsvDecoder"]
 _log = get_logger("penstock.filesystem")
 
 
+#: In whichever way lines end.
+_BLANK_LINES = (b"\n\n", b"\n\r", b"\r\r")
+
+
 class CsvDecoder(BlockDecoder):
     """Decodes whole blocks by :class:`CsvBlockParser`, and single rows by converters of cells."""
 
@@ -87,7 +91,7 @@ class CsvDecoder(BlockDecoder):
     def _utf8(self, data: bytes) -> bytes | None:
         # Blank lines and comments between rows of which some hold line ends are for the closer look.
         comment = self._dialect.comment.encode()
-        if b"\n\n" in data or b"\r\n\r\n" in data or data[:1] in b"\r\n" or (comment and comment in data):
+        if any(blank in data for blank in _BLANK_LINES) or data[:1] in b"\r\n" or (comment and comment in data):
             return None
         encoding = self.lines.block_encoding
         try:

@@ -119,6 +119,8 @@ class CsvBlockParser:
         if (dialect.trim_left or dialect.trim_right) and quote and quote in data:
             # Blanks are cut from cells without quotes only, and the parser does not tell which these were.
             return None
+        if quote and (quote + b" " in data or quote + b"\t" in data) and _blanks_behind(quote, dialect).search(data):
+            return None  # the parser keeps blanks between a closing quote and the separator
         if not escape or not quote or escape == quote or escape not in data or quote not in data:
             return False
         if escape + quote not in data and escape + escape not in data:
@@ -187,6 +189,11 @@ class CsvBlockParser:
         if dialect.null_value:
             array = pc.if_else(pc.equal(array, dialect.null_value), null, array)
         return array
+
+
+def _blanks_behind(quote: bytes, dialect: CsvReadDialect) -> re.Pattern[bytes]:
+    blanks = " \t".replace(dialect.sep, "").encode()
+    return re.compile(re.escape(quote) + b"[" + blanks + b"]+(?:" + re.escape(dialect.sep.encode()) + b"|[\r\n]|\\Z)")
 
 
 def _quoted_cell(dialect: CsvReadDialect) -> re.Pattern[bytes]:

@@ -15,7 +15,7 @@ from penstock_filesystem.formats._lines import LineReader
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder
 from penstock_filesystem.formats._sampling import BlockSampler
-from penstock_filesystem.formats.csv._cells import CsvLines
+from penstock_filesystem.formats.csv._cells import CsvLines, last_row_end
 from penstock_filesystem.formats.csv._decoder import CsvDecoder
 from penstock_filesystem.formats.csv._inference import CsvInference
 
@@ -34,7 +34,7 @@ class CsvReader(LineReader):
         if not self.options.multi_line:
             return super().whole_file_blocks(read)
         dialect = self.options.csv
-        return quoted_row_blocks(read, dialect.quote.encode(), dialect.escape.encode())
+        return quoted_row_blocks(read, lambda data: last_row_end(data, dialect))
 
     def validate(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError for nested columns."""

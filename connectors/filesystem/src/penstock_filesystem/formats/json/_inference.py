@@ -16,7 +16,7 @@ import pyarrow.json as pajson
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock.serialization.values import NOT_JSON
+from penstock.serialization.values import NOT_JSON, load_loose_json
 from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._block_decoder import in_pieces
 from penstock_filesystem.formats._blocks import Block
@@ -111,7 +111,7 @@ class JsonInference(SchemaInference):
                 continue
             type_, reason = None, "" if line.valid else f"not {self._lines.encoding}"
             try:
-                value, _ = _DECODER.raw_decode(line.text.lstrip())
+                value = load_loose_json(_DECODER, line.text)
                 check_unicode(line.text, value)
                 type_ = _of_objects(value)
             except NOT_JSON:

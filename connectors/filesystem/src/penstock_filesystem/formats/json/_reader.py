@@ -8,7 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.serialization.values import NOT_JSON, JsonColumns, json_decoder, json_text, value_converter
+from penstock.serialization.values import (
+    NOT_JSON,
+    JsonColumns,
+    json_decoder,
+    json_text,
+    load_loose_json,
+    value_converter,
+)
 from penstock_filesystem.formats._block_decoder import BlockDecoder, TextRow
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._inference import SchemaInference
@@ -89,7 +96,7 @@ class JsonLinesDecoder(BlockDecoder):
         """Yields the rows of a line: a list of objects is several, and if one of them is bad, all are, as in Spark."""
         parsed, reason = None, ""
         try:
-            parsed, _ = _DECODER.raw_decode(line.text.lstrip())
+            parsed = load_loose_json(_DECODER, line.text)
         except NOT_JSON:
             reason = "not JSON"
         values: list[Any] = parsed if isinstance(parsed, list) else [parsed]

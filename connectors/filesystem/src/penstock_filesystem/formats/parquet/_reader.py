@@ -94,20 +94,27 @@ def _schema_of(file: InputFile) -> pa.Schema:
 def _schema_in(opened: pa.NativeFile) -> pa.Schema:
     with opened as source:
         parquet = pq.ParquetFile(source)
-        return _with_points_in_time(parquet.schema_arrow.remove_metadata(), parquet.schema)
+        columns = parquet.schema
+        kinds = iter([columns.column(number).physical_type for number in range(len(columns))])
+        return pa.schema(
+            [field.with_type(_typed(field.type, kinds)).remove_metadata() for field in parquet.schema_arrow]
+        )
 
 
-def _with_points_in_time(schema: pa.Schema, columns: pq.ParquetSchema) -> pa.Schema:
-    """Returns ``schema`` with a zone where a file has INT96, which Spark and Hive write for points in time."""
-    kinds = [columns.column(number).physical_type for number in range(len(columns))]
-    if "INT96" not in kinds:
-        return schema
-    left = iter(kinds)
-    return pa.schema([field.with_type(_typed(field.type, left)) for field in schema])
+#: Whole numbers without a sign as the columns that Spark has for them.
+_SIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
 
 
 def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
-    """Takes from ``kinds`` those of the columns that a type has in the file."""
+    """Returns the type of a column for Spark: INT96 is a point in time, as Spark and Hive write it.
+
+    Takes from ``kinds`` those of the columns that the type has in the file.
+    """
     if pa.types.is_struct(type_):
         return pa.struct([one.with_type(_typed(one.type, kinds)) for one in type_])
     if pa.types.is_map(type_):
@@ -117,4 +124,6 @@ def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
         if pa.types.is_fixed_size_list(type_):
             return pa.list_(item, type_.list_size)
         return pa.large_list(item) if pa.types.is_large_list(type_) else pa.list_(item)
-    return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
+    if pa.types.is_dictionary(type_):
+        return _typed(type_.value_type, kinds)
+    return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else _SIGNED.get(type_, type_)
