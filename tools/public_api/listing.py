@@ -105,12 +105,19 @@ def _class_members(owner: griffe.Class, offered: Set[str]) -> dict[str, griffe.O
     inherited: set[str] = set()
     for base in reversed(owner.resolved_bases):
         if isinstance(base, griffe.Class):
-            if base.canonical_path in offered:
-                inherited |= _all_names(base)
-            else:
+            inherited |= _offered_names(base, offered)
+            if base.canonical_path not in offered:
                 found |= _class_members(base, offered)
     found |= {name: member for name, member in owner.members.items() if _is_offered(name, member)}
     return {name: member for name, member in found.items() if name == "__init__" or name not in inherited}
+
+
+def _offered_names(owner: griffe.Class, offered: Set[str]) -> set[str]:
+    """The names of the class if users can name it, else those of what it is based on."""
+    if owner.canonical_path in offered:
+        return _all_names(owner)
+    bases = (base for base in owner.resolved_bases if isinstance(base, griffe.Class))
+    return set().union(*(_offered_names(base, offered) for base in bases))
 
 
 def _all_names(owner: griffe.Class) -> set[str]:
