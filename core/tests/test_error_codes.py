@@ -280,6 +280,8 @@ def test_the_command_explains_a_code():
 
 
 def test_the_command_refuses_what_is_no_code():
+    near = CliRunner().invoke(app, ["explain", "PENSTOCK-CORE-10"])
+    assert "codes are written as in PENSTOCK-KAFKA-001; did you mean 'PENSTOCK-CORE-010'?" in str(near.exception)
     made = CliRunner().invoke(app, ["explain", "PENSTOCK-KAFKA-900"])
     assert isinstance(made.exception, BadConfigurationError) and "there is no code" in str(made.exception)
 
