@@ -65,6 +65,18 @@ def test_what_is_no_checkpoint_is_said(tmp_path, checkpoint):
     assert query_id_of(LocalStorage(), str(checkpoint)).startswith("0b53ab65")
 
 
+@pytest.mark.parametrize("log", ["offsets/0", "commits/0"])
+def test_a_checkpoint_without_its_metadata_is_no_target_of_batch_writes(checkpoint, log):
+    (checkpoint / "metadata").unlink()
+    (checkpoint / log).parent.mkdir(exist_ok=True)
+    (checkpoint / log).write_text("v1")
+    (checkpoint / "penstock" / "decisions").mkdir(exist_ok=True)
+    (checkpoint / "penstock" / "decisions" / "0.json").write_text("{}")
+    for command in (penstock.finish, take_over):
+        with pytest.raises(BadConfigurationError, match="no 'metadata' file: put that back from a copy"):
+            command(str(checkpoint))
+
+
 def test_newer_form_is_refused(checkpoint):
     path = checkpoint / "penstock" / "sink.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 9}))

@@ -20,7 +20,7 @@ from penstock._causes import root_cause
 from penstock._monitoring import NOTICEABLE
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, plural, sparkline
-from penstock.cli._panel import RunView
+from penstock.cli._panel import RunView, panel
 from penstock.cli._progress import BatchProgress, batch_progress
 from penstock.cli._session import _settings
 from penstock.cli._waits import collecting_waits, waits_in
@@ -75,8 +75,14 @@ def test_drawings():
 
 
 def test_numbers_for_people():
-    assert [human_count(n) for n in (0, 1234, 1_234_567, 9.9e9)] == ["0", "1,234", "1.23 M", "9.90 G"]
-    assert [human_bytes(n) for n in (0, 1023, 3565158, 2**50)] == ["0 B", "1023 B", "3.4 MiB", "1024.0 TiB"]
+    assert [human_count(n) for n in (0, 1234, 1_234_567, 9.9e9, 10**15)] == [
+        "0",
+        "1,234",
+        "1.23 M",
+        "9.90 G",
+        "1000.00 T",
+    ]
+    assert [human_bytes(n) for n in (0, 1023, 3565158, 2**50)] == ["0 B", "1023 B", "3.4 MiB", "1.0 PiB"]
     assert [human_duration(n) for n in (5, 65, 3723)] == ["0:05", "1:05", "1:02:03"]
     assert human_lag({"files": 12, "bytes": 2048}) == "12 files, 2.0 KiB"
     assert human_lag({"records": 30, "orders-0": 10, "orders-1": 20, "orders-2": 0}) == "30 records in 2 partitions"
@@ -168,6 +174,18 @@ def test_the_live_panel(width):
     assert all(len(line) == min(width, 84) for line in final.splitlines() if line.startswith("│"))
     for piece in ("● finished", "8,000", "▃█▅", "10 files", "bad rows 2", "flights: finished after"):
         assert piece in final
+
+
+def test_no_unit_is_cut_off_at_80_columns():
+    view = RunView("flights", ("penstock.filesystem in", "penstock.filesystem out"))
+    for batch in range(40):
+        view.add(
+            replace(progress(batch, 10**6, {"files": 3, "bytes": 81920}), batch_ms=120_000, rows_per_second=999_999)
+        )
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40, color_system=None)
+    console.print(panel(view))
+    for piece in ("120,000 ms", "median 120,000 ms", "peak 999,999", "3 files, 80.0 KiB", "peak 80.0 KiB"):
+        assert f"{piece} " in console.file.getvalue()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock import errors
+from penstock._causes import carries_ours
 from penstock._error_book import CODE, ErrorBook, book_of, code_for
 from penstock.cli import app
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError, RetriesExhaustedError
@@ -269,6 +270,28 @@ def test_the_last_line_of_a_script_is_ours_and_its_end_as_before(end, last):
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "ours"),
+    [
+        (
+            '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "penstock.files" cannot be written in the '
+            '"ErrorIfExists" mode. Please use either the "Append" or "Overwrite" mode instead. SQLSTATE: 0A000',
+            "cannot be written in the \"ErrorIfExists\" mode: write .mode('append') before .save() [PENSTOCK-CORE-073]",
+        ),
+        (
+            "[REQUIRES_SINGLE_PART_NAMESPACE] spark_catalog requires a single-part namespace, but got identifier "
+            "`penstock`.`files`.`/in`. SQLSTATE: 42K05",
+            "a format is no table: read it with spark.read.format, or CREATE TEMPORARY VIEW … USING it "
+            "[PENSTOCK-CORE-073]",
+        ),
+    ],
+)
+def test_advice_of_spark_that_does_not_hold_for_our_formats_is_replaced(said, ours):
+    assert carries_ours(Exception(said)) and penstock.explain(Exception(said)).endswith(ours)
+    others = said.replace("penstock", "noses")
+    assert not carries_ours(Exception(others)) and not penstock.explain(Exception(others)).endswith(ours)
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +303,8 @@ def test_the_command_explains_a_code():
 
 
 def test_the_command_refuses_what_is_no_code():
+    near = CliRunner().invoke(app, ["explain", "PENSTOCK-CORE-10"])
+    assert "codes are written as in PENSTOCK-KAFKA-001; did you mean 'PENSTOCK-CORE-010'?" in str(near.exception)
     made = CliRunner().invoke(app, ["explain", "PENSTOCK-KAFKA-900"])
     assert isinstance(made.exception, BadConfigurationError) and "there is no code" in str(made.exception)
 

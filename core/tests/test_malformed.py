@@ -18,6 +18,14 @@ def test_whatever_is_damaged_is_bad_data_that_says_where(text):
         int(json.loads(text.encode("utf-8", "surrogatepass"))["a"])
 
 
+@pytest.mark.parametrize("damaged", [[], {}, "text", None, {"a": {}}])
+def test_what_python_says_of_the_reading_code_is_not_told(damaged):
+    with pytest.raises(BadDataError) as raised, malformed_is_bad_data("the place"):
+        damaged["a"].strip()
+    reason = str(raised.value).partition("(")[2].partition(")")[0]
+    assert reason in ("it does not have the form that belongs there", "'a' is missing in it")
+
+
 def test_other_errors_pass():
     for error in (FatalError("newer"), OSError("away"), MemoryError()):
         with pytest.raises(type(error)), malformed_is_bad_data("the place"):

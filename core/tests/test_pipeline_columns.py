@@ -243,6 +243,28 @@ def test_an_address_that_no_store_has(tmp_path, address, said, place):
     assert any(said in one for one in found), found
 
 
+@pytest.mark.parametrize("obstacle", ["file", "loop", "dangling"])
+@pytest.mark.parametrize("spelled", ["{}", "{}/below", "file://{}"])
+@pytest.mark.parametrize("place", ["path", "checkpoint"])
+def test_something_stands_where_a_directory_is_needed(tmp_path, obstacle, spelled, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    there = spelled.format(tmp_path / obstacle)
+    path = tmp_path / "p.yaml"
+    sink = f"{{format: penstock.filesystem, options: {{path: '{there if place == 'path' else 'out'}'}}}}"
+    text = f"source: {{format: rate}}\nsink: {sink}\ncheckpoint: '{there if place == 'checkpoint' else 'ck'}'\n"
+    path.write_text(text)
+    pipeline, found = check_pipeline(path, {})
+    assert pipeline is not None and not found
+    (mistake,) = check_places(pipeline)
+    assert mistake.text == f"{tmp_path}/{obstacle} is no directory, and one is needed: choose another path"
+    # In another file system, that path is another one.
+    path.write_text(f"{text}spark: {{spark.hadoop.fs.defaultFS: 'hdfs://h'}}\n")
+    pipeline, _ = check_pipeline(path, {})
+    assert pipeline is not None and (check_places(pipeline) == []) == (not there.startswith("file:"))
+
+
 def test_what_is_missing_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.storage._packages.find_spec", lambda name: None)
     path = tmp_path / "p.yaml"

@@ -110,6 +110,22 @@ def test_a_good_file(tmp_path):
         ),
         (
             "trigger: availableNow",
+            "trigger: {availableNow: true}",
+            "14:11: 'availableNow' has no value of its own: write 'trigger: availableNow'",
+        ),
+        ("format: csv", "format: pensstock.csv", "3:11: unknown format 'pensstock.csv'; did you mean 'penstock.csv'?"),
+        (
+            "format: csv",
+            "format: pensto\u0441k.csv",
+            "3:11: unknown format 'pensto\u0441k.csv'; did you mean 'penstock.csv'?",
+        ),
+        (
+            "{spark.sql.shuffle.partitions: 4}",
+            "{master: local}",
+            "16:9: Spark has no setting 'master': their names begin with 'spark.', as in 'spark.master'",
+        ),
+        (
+            "trigger: availableNow",
             "trigger: {processingTime: x}",
             "14:27: 'x' is not a duration such as 10s, 5 minutes or 500ms",
         ),
@@ -118,6 +134,22 @@ def test_a_good_file(tmp_path):
 def test_a_mistake_is_reported_where_it_stands(tmp_path, old, new, expected):
     assert old in GOOD
     assert expected in mistakes_of(tmp_path, GOOD.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("    header: true", "    PATH: other/"), ("trigger: availableNow", "trigger: {availableNow: true}")],
+)
+def test_a_mistake_is_reported_once(tmp_path, old, new):
+    ours = GOOD.replace("format: csv", "format: penstock.filesystem").replace("path: in/", "format: csv\n    path: in/")
+    assert len(mistakes_of(tmp_path, ours)) == 0
+    assert len(mistakes_of(tmp_path, ours.replace(old, new, 1))) == 1
+
+
+def test_a_loop_of_links_is_no_file(tmp_path):
+    (tmp_path / "p.yaml").symlink_to("p.yaml")
+    with pytest.raises(OSError, match="Too many levels"):
+        check_pipeline(tmp_path / "p.yaml", {})
 
 
 def test_all_mistakes_at_once_in_the_order_of_the_file(tmp_path):
@@ -248,7 +280,17 @@ def test_a_missing_or_broken_python_file(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/job.py").write_text("def main(:\n")
     (found,) = mistakes_of(tmp_path, text)
+    assert found == f"10:11: {tmp_path}/sub/job.py is not Python: line 1: invalid syntax"
+    (tmp_path / "sub/job.py").write_text("def main(): \0\n")
+    (found,) = mistakes_of(tmp_path, text)
     assert found.startswith(f"10:11: {tmp_path}/sub/job.py is not Python: ")
+
+
+def test_a_directory_is_no_module(tmp_path):
+    (tmp_path / "steps").mkdir()
+    assert mistakes_of(tmp_path, GOOD.replace("sql: SELECT id FROM source", "python: steps:main")) == [
+        "10:11: module 'steps' is a directory, which has no functions: name a module in it"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -276,6 +318,12 @@ def test_good_schemas(ddl, columns):
         ("a struct<x int", "expected '>' after column 'x', found the end"),
         ("a map<string>", "expected ',' after the key's type of a map, found '>'"),
         ("a decimal(x)", "expected a number in decimal(...), found 'x'"),
+        ("a decimal(50,2)", "decimal(50,2) must have 1 to 38 digits"),
+        ("a decimal(5,9)", "decimal(5,9) must have 1 to 38 digits, not more of them fractional"),
+        ("a array<dec(0)>", "dec(0) must have 1 to 38 digits"),
+        ("a numeric(" + "9" * 9 + ")", "numeric("),
+        ("a decimal(5,2,1)", "decimal(5,2,1) must"),
+        ("`a int", "a name begins with ` and does not end with it"),
         ("at timestmp", "column 'at': 'timestmp' is not a type; did you mean 'timestamp'?"),
     ],
 )

@@ -337,6 +337,31 @@ def test_a_checkpoint_is_not_read_as_rows(tmp_path, checkpoint, option, is_read)
     assert [one.startswith("3:13: the checkpoint is where source 'source' reads") for one in found] == [True] * is_read
 
 
+@pytest.mark.parametrize(
+    ("sink", "checkpoint", "said"),
+    [
+        ("ck", "ck", "2:7: the sink writes into the checkpoint"),
+        ("./ck/_out", "ck/", "2:7: the sink writes into the checkpoint"),
+        ("out", "out/ck", "3:13: warning: the checkpoint is below the directory of the sink"),
+        ("out", "out/_ck", ""),
+        ("ck2", "ck", ""),
+    ],
+)
+def test_sink_and_checkpoint_have_directories_of_their_own(tmp_path, sink, checkpoint, said):
+    pytest.importorskip("penstock_filesystem")
+    found = mistakes_of(tmp_path, FILES.format("in", "") + TO_FILES.format(sink, checkpoint))
+    assert [one.startswith(said) for one in found] == [True] * bool(said)
+
+
+def test_a_table_that_may_be_a_slip(tmp_path):
+    (found,) = mistakes_of(tmp_path, GOOD.replace("FROM orders JOIN", "FROM orders JOIN custmers JOIN"))
+    assert found == (
+        "11:10: warning: 'custmers' is no source and no view above it, only a table of Spark's; "
+        "did you mean 'customers'?"
+    )
+    assert mistakes_of(tmp_path, GOOD.replace("FROM orders JOIN", "FROM orders JOIN catalogued JOIN")) == []
+
+
 @pytest.mark.parametrize("topics", ["t", "s,t"])
 def test_a_topic_that_is_read_back(tmp_path, topics):
     pytest.importorskip("penstock_kafka")

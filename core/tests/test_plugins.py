@@ -72,6 +72,12 @@ def test_two_of_one_name(tmp_path):
     assert "also provides it" in listed.problem
 
 
+@pytest.mark.parametrize("name", ["", " ", "penstock."])
+def test_no_name_at_all(name):
+    with pytest.raises(BadConfigurationError, match="no connector is named; installed: "):
+        find_connector(name)
+
+
 def test_unknown_name_has_the_nearest():
     with pytest.raises(BadConfigurationError, match="did you mean 'filesystem'"):
         find_connector("penstock.filesytem")

@@ -25,11 +25,19 @@ _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 #: Spark's analyser puts the whole plan after the place in the query.
 _BEFORE_PLAN = re.compile(r"; line \d+ pos \d+;$|SQLSTATE: \w+;$")
 _SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+#: By class of Spark's errors: where its own advice begins, which does not hold for our formats, and what does.
+_INSTEAD = {
+    "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": (". Please use", "write .mode('append') before .save()"),
+    "REQUIRES_SINGLE_PART_NAMESPACE": (
+        ", but got",
+        "a format is no table: read it with spark.read.format, or CREATE TEMPORARY VIEW … USING it",
+    ),
+}
 #: Wrappers whose own text says nothing that their cause does not say better.
 _WRAPPERS = ("org.apache.spark.SparkException", "org.apache.spark.api.python.PythonException")
 _LONGEST = 12
 #: In what Spark says of a failure: a class of ours, or a file of ours in a trace.
-_OURS = re.compile(r"penstock\w*[./]")
+_OURS = re.compile(r"penstock\w*`?[./]")
 _CODE_LINE = re.compile(rf"^\[({CODE.pattern})\]$")
 #: A note of an earlier summary.
 _SUMMARY = "penstock: "
@@ -107,8 +115,9 @@ def _cause(error: BaseException) -> tuple[str, str]:
             said = _paragraph(candidate, causes[-1].start(2)) if causes[-1].group(2) else ""
             return f"{name}: {said}".rstrip(": "), ENGINE_FAILED
     plain = _paragraph(text, 0)
-    if _SPARK_CLASS.match(plain):
-        return plain, ENGINE_FAILED
+    if (spark_class := _SPARK_CLASS.match(plain)) is not None:
+        theirs, ours = _INSTEAD.get(spark_class[1], ("", ""))
+        return f"{plain.partition(theirs)[0]}: {ours}" if ours and _OURS.search(plain) else plain, ENGINE_FAILED
     here = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     return _foreign(type(error).__name__, plain, here)
 

@@ -109,5 +109,7 @@ def find_connector(name: str) -> InstalledConnector:
         for connector in all_found:
             if connector.name.lower() == short:
                 return connector
+    if not short.strip():
+        raise BadConfigurationError(f"no connector is named; installed: {', '.join(one.name for one in all_found)}")
     near = nearest_hint(short, (connector.name for connector in all_found))
     raise BadConfigurationError(f"no connector '{short}' is installed{near or f': pip install penstock-{short}'}")

@@ -19,6 +19,10 @@ from penstock.storage import open_storage
 __all__ = ["Finished", "adopt", "finish", "open_pieces", "resolve", "restore_offsets", "take_over"]
 
 
+#: Of a query, below its checkpoint; a target of batch writes may have a directory of one of these names.
+_LOGS = ("offsets", "commits", "penstock/decisions")
+
+
 @dataclass(frozen=True)
 class Finished:
     """One link of a decision log that was carried out, and what became visible by it, in words."""
@@ -92,6 +96,11 @@ def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWr
         raise BadConfigurationError(
             f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. No batch write has "
             "written there either: it is empty, or does not exist"
+        )
+    if not writes and sum(not storage.is_empty(f"{root}/{log}") for log in _LOGS) > 1:
+        raise BadConfigurationError(
+            f"{path} has the logs of a streaming query and no 'metadata' file: put that back from a copy, since "
+            "without it nothing shows what is open"
         )
     return writes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -137,6 +138,10 @@ def _check_foreign(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) 
     if f"penstock.{name}" in ours:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{name}'?")
         return
+    prefix, dot, rest = name.partition(".")
+    if dot and difflib.get_close_matches(prefix, ["penstock"], cutoff=0.75):
+        endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{rest}'?")
+        return
     may_come_from_a_jar = "." in name or any(key.startswith("spark.jars") for key in reading.spark)
     hint = nearest_hint(name, (*known, *ours))
     if name not in known and not may_come_from_a_jar and hint:
@@ -164,7 +169,10 @@ def _check_python(entry: PythonEntry, directory: Path) -> None:
         return
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
+    except SyntaxError as error:
+        entry.at.complain(f"{file} is not Python: line {error.lineno}: {error.msg}")
+        return
+    except (UnicodeDecodeError, ValueError) as error:
         entry.at.complain(f"{file} is not Python: {error}")
         return
     names = _top_level_names(tree)
@@ -188,6 +196,9 @@ def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
         sys.path.remove(str(directory))
     if spec is None:
         entry.at.complain(f"there is no module '{entry.module}', neither installed nor next to the pipeline file")
+        return None
+    if spec.origin is None and spec.submodule_search_locations is not None:
+        entry.at.complain(f"module '{entry.module}' is a directory, which has no functions: name a module in it")
         return None
     return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
 

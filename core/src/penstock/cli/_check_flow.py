@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 
@@ -77,6 +78,18 @@ def _check_order(reading: Reading) -> None:
         above.add(view.name.lower())
         for name in sorted(used & later.keys() - above):
             view.name_at.complain(f"'{view.name}' uses '{later[name]}', which stands below it: write that one first")
+        _check_tables(view, used - above - later.keys(), above - {view.name.lower()})
+
+
+def _check_tables(view: ViewSpec, unknown: set[str], above: set[str]) -> None:
+    """Warns of a table that may be a slip: the catalog of Spark may have it."""
+    for name in sorted(unknown):
+        near = difflib.get_close_matches(name, sorted(above), n=1, cutoff=0.75)
+        if near:
+            view.at.complain(
+                f"'{name}' is no source and no view above it, only a table of Spark's; did you mean '{near[0]}'?",
+                is_warning=True,
+            )
 
 
 def _check_sinks(reading: Reading) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from glob import has_magic
 from pathlib import Path
 
+from penstock.cli._check_targets import local_path
 from penstock.cli._located import Located, Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline
 from penstock.errors import BadConfigurationError
@@ -27,7 +29,18 @@ def check_places(pipeline: Pipeline) -> list[Mistake]:
             found += [mistake for path, at in _paths(end) for mistake in _problems(path, at)]
     if any(sink.is_ours for sink in pipeline.sinks):
         found += _problems(pipeline.checkpoint, pipeline.checkpoint_at)
+    written = [place for sink in pipeline.sinks if sink.is_ours for place in _paths(sink)]
+    for path, at in [*written, (pipeline.checkpoint, pipeline.checkpoint_at)]:
+        local = local_path(path, pipeline.spark)
+        if local is not None and (obstacle := _obstacle(Path(local))) is not None:
+            found.append(Mistake(*at.position, f"{obstacle} is no directory, and one is needed: choose another path"))
     return found
+
+
+def _obstacle(directory: Path) -> Path | None:
+    """Returns what is in the way of making a directory: a file, or a link that leads nowhere."""
+    there = next((one for one in (directory, *directory.parents) if os.path.lexists(one)), None)
+    return None if there is None or there.is_dir() else there
 
 
 def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock._plugins import find_connector
-from penstock.cli._pipeline import Endpoint, Reading, SinkSpec, SourceSpec
+from penstock.cli._pipeline import Endpoint, Pipeline, Reading, SinkSpec, SourceSpec
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock.storage import has_scheme
 
-__all__ = ["check_targets", "sink_values", "target_of"]
+__all__ = ["check_targets", "local_path", "sink_values", "target_of"]
 
 #: Options that name what a stream reads, in whichever connector.
 _READ_FROM = ("subscribe", "stream", "table")
@@ -43,7 +43,7 @@ class Place:
         """
         if self.kind != _PATH or other.kind != _PATH:
             return self.is_same(other)
-        if not f"{other.name}/".startswith(f"{self.name}/"):
+        if not _is_below(other, self):
             return False
         return not any(part[:1] in (".", "_") for part in other.name[len(self.name) :].split("/"))
 
@@ -70,9 +70,35 @@ def check_targets(reading: Reading) -> None:
                 is_warning=True,
             )
         targets.append((sink, place))
+    _check_checkpoint(targets, reading)
     for source in reading.sources:
         if not source.is_batch:
             _check_source(source, list(_origins(source, reading.spark)), targets, reading)
+
+
+def _check_checkpoint(targets: list[tuple[SinkSpec, Place]], reading: Reading) -> None:
+    if reading.pipeline is None:
+        return
+    at, checkpoint = reading.pipeline.checkpoint_at, _checkpoint_of(reading.pipeline)
+    for sink, target in targets:
+        written = f"sink '{sink.name}'" if sink.name else "the sink"
+        if _is_below(target, checkpoint):
+            sink.at.complain(f"{written} writes into the checkpoint: give it a directory of its own")
+        elif target.holds(checkpoint):
+            at.complain(
+                f"the checkpoint is below the directory of {written}, whose readers may take its files for rows: write "
+                "it elsewhere, or below a name that begins with '.' or '_'",
+                is_warning=True,
+            )
+
+
+def _checkpoint_of(pipeline: Pipeline) -> Place:
+    return Place(_PATH, _normal(pipeline.checkpoint, pipeline.spark))
+
+
+def _is_below(inner: Place, outer: Place) -> bool:
+    """Returns whether a path is the other one or below it, whatever the names in between."""
+    return inner.kind == outer.kind == _PATH and f"{inner.name}/".startswith(f"{outer.name}/")
 
 
 def _nested(sink: SinkSpec, place: Place, targets: list[tuple[SinkSpec, Place]]) -> Iterator[tuple[SinkSpec, SinkSpec]]:
@@ -100,7 +126,7 @@ def _check_source(
     given = {name.lower(): text.lower() for name, text in source.options.items()}
     if pipeline is None or "pathglobfilter" in given or given.get("recursivefilelookup") == "false":
         return
-    checkpoint = Place(_PATH, _normal(pipeline.checkpoint, pipeline.spark))
+    checkpoint = _checkpoint_of(pipeline)
     if any(is_read(origin, checkpoint) for origin in origins):
         pipeline.checkpoint_at.complain(
             f"the checkpoint is where source '{source.view}' reads, so its files would be read as rows: write it "
@@ -174,12 +200,20 @@ def _place(end: Endpoint, names: tuple[str, ...], values: list[str], spark: Mapp
     return Place(end.format.lower(), name, frozenset(one for one in addresses if one))
 
 
-def _normal(path: str, spark: Mapping[str, str]) -> str:
-    """Returns one spelling for all of a path: symbolic links, ``..``, ``file:`` and slashes at the end are the same."""
-    scheme, colon, rest = path.partition(":") if has_scheme(path) else ("", "", path)
+def local_path(path: str, spark: Mapping[str, str]) -> str | None:
+    """Returns the path on this machine, ``None`` if it is in a store or can't be one."""
+    scheme, _, rest = path.partition(":") if has_scheme(path) else ("", "", path)
     default = next((text for name, text in spark.items() if name.lower().endswith("fs.defaultfs")), "file:")
     is_local = scheme.lower() == "file" or (not scheme and default.lower().startswith("file:"))
-    if is_local and "\0" not in rest:  # said of the address itself
-        return os.path.realpath(f"/{rest.lstrip('/')}" if rest.startswith("/") else rest).rstrip("/")
+    if not is_local or "\0" in rest:  # said of the address itself
+        return None
+    return f"/{rest.lstrip('/')}" if rest.startswith("/") else rest
+
+
+def _normal(path: str, spark: Mapping[str, str]) -> str:
+    """Returns one spelling for all of a path: symbolic links, ``..``, ``file:`` and slashes at the end are the same."""
+    if (local := local_path(path, spark)) is not None:
+        return os.path.realpath(local).rstrip("/")
+    scheme, colon, rest = path.partition(":") if has_scheme(path) else ("", "", path)
     scheme = _SAME_STORE.get(scheme.lower(), scheme.lower())
     return f"{scheme}{colon}{rest}".rstrip("/")

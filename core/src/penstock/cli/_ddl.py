@@ -18,7 +18,8 @@ _SIMPLE = (
     *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint", "float", "real", "double"),
     *("date", "timestamp", "timestamp_ntz", "timestamp_ltz", "string", "binary", "void", "variant"),
 )
-_SIZED = ("decimal", "dec", "numeric", "char", "character", "varchar", "time", "geometry", "geography")
+_DECIMALS = ("decimal", "dec", "numeric")
+_SIZED = (*_DECIMALS, "char", "character", "varchar", "time", "geometry", "geography")
 _NESTED = ("array", "map", "struct")
 _TOKEN = re.compile(r"\s+|`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\w.]+|.", re.DOTALL)
 _SIZE = re.compile(r"\d+|any|srid")
@@ -74,6 +75,8 @@ class _Parser:
         types: list[Fields | str] = []
         while True:
             name = self._take()
+            if name == "`":
+                raise ValueError("a name begins with ` and does not end with it")
             if name is None or not re.match(r"[\w`]", name):
                 raise ValueError(f"expected a column name, found {_shown(name)}")
             names.append(name.strip("`").replace("``", "`"))
@@ -127,13 +130,25 @@ class _Parser:
     def _size(self, name: str) -> None:
         if not self._accept("("):
             return
+        sizes: list[str] = []
         while True:
             token = self._take()
             if token is None or not _SIZE.fullmatch(token.lower()):
                 raise ValueError(f"expected a number in {name}(...), found {_shown(token)}")
+            sizes.append(token)
             if not self._accept(","):
                 break
         self._expect(")", f"the size of {name}")
+        if name in _DECIMALS and not _is_decimal(sizes):
+            raise ValueError(f"{name}({','.join(sizes)}) must have 1 to 38 digits, not more of them fractional")
+
+
+def _is_decimal(sizes: Sequence[str]) -> bool:
+    """Returns whether Spark takes a decimal of that many digits, and that many of them fractional."""
+    if len(sizes) > 2 or not all(size.isdecimal() and len(size) <= 2 for size in sizes):
+        return False
+    precision, scale = (*map(int, sizes), 0)[:2]
+    return 1 <= precision <= 38 and scale <= precision
 
 
 def _shown(token: str | None) -> str:

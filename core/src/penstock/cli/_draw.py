@@ -32,8 +32,8 @@ def bar(fraction: float, width: int) -> str:
 
 
 def human_count(number: float) -> str:
-    """``1,234``, ``1.23 M``, ``4.56 G``."""
-    for unit, size in (("G", 1e9), ("M", 1e6)):
+    """``1,234``, ``1.23 M``, ``4.56 G``, ``7.89 T``."""
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if abs(number) >= size:
             return f"{number / size:.2f} {unit}"
     return f"{number:,.0f}"
@@ -42,11 +42,11 @@ def human_count(number: float) -> str:
 def human_bytes(number: float) -> str:
     """``512 B``, ``3.4 MiB``."""
     size = float(number)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
-    return f"{size:.1f} TiB"
+    return f"{size:.1f} PiB"
 
 
 def human_duration(seconds: float) -> str:

@@ -26,9 +26,9 @@ def show_code(text: str, *, as_json: bool) -> int:
     asked = text.strip("[] ").upper()
     found = known.get(asked) or known.get(f"PENSTOCK-{asked}")
     if found is None:
-        form = "" if CODE.fullmatch(asked) else ", and codes are written as in PENSTOCK-KAFKA-001"
+        form = "" if CODE.fullmatch(asked) else ": codes are written as in PENSTOCK-KAFKA-001"
         raise BadConfigurationError(
-            f"there is no code '{text}' in what is installed{nearest_hint(asked, list(known))}{form}"
+            f"there is no code '{text}' in what is installed{form}{nearest_hint(asked, list(known))}"
         )
     if as_json:
         say_json(asdict(found))

@@ -19,6 +19,7 @@ __all__ = [
     "read_list",
     "read_options",
     "read_schema",
+    "read_settings",
     "read_trigger",
     "read_watermark",
     "values_of",
@@ -102,7 +103,12 @@ def read_trigger(at: Located) -> Trigger:
             hint = nearest_hint(text, ["availableNow"])
             at.complain(f"'{text}' is not a trigger: write availableNow or {{processingTime: 10 seconds}}{hint}")
         return Trigger(available_now=True)
-    keys = at.section("availableNow or {processingTime: ...}", TRIGGER, TRIGGER) or {}
+    words = "availableNow or {processingTime: ...}"
+    entries = at.mapping(words) or {}
+    if (now := next((key for name, (key, _) in entries.items() if name.lower() == "availablenow"), None)) is not None:
+        now.complain(f"'{now.name}' has no value of its own: write 'trigger: availableNow'")
+        return Trigger(available_now=True)
+    keys = at.section(words, TRIGGER, TRIGGER) or {}
     return Trigger(processing_time=_interval(keys["processingTime"]) if "processingTime" in keys else None)
 
 
@@ -114,6 +120,7 @@ def read_options(at: Located) -> dict[str, tuple[tuple[Located, Located], str]]:
     for name, (key, value) in entries.items():
         if by_lower.setdefault(name.lower(), name) != name:
             key.complain(f"option '{name}' is given twice (also as '{by_lower[name.lower()]}')")
+            continue
         text = _list_text(value) if value.is_list else value.text()
         if text is not None:
             texts[name] = ((key, value), text)
@@ -124,6 +131,15 @@ def _list_text(at: Located) -> str | None:
     """Returns a list as the JSON text that options which take several values are written in."""
     texts = [item.text() for item in at.items()]
     return None if None in texts else json.dumps(texts)
+
+
+def read_settings(at: Located) -> dict[str, str]:
+    """Returns Spark's settings. Spark takes any name, and a name without a dot has no effect."""
+    texts = read_options(at)
+    for name, ((key, _), _) in texts.items():
+        if "." not in name:
+            key.complain(f"Spark has no setting '{name}': their names begin with 'spark.', as in 'spark.{name}'")
+    return values_of(texts)
 
 
 def values_of(texts: Mapping[str, tuple[object, str]]) -> dict[str, str]:

@@ -34,6 +34,7 @@ from penstock.cli._parts import (
     read_list,
     read_options,
     read_schema,
+    read_settings,
     read_trigger,
     read_watermark,
     values_of,
@@ -186,7 +187,9 @@ def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> R
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
-    reading = Reading(path.resolve().parent, Document(path.read_text(encoding="utf-8"), environment))
+    document = Document(path.read_text(encoding="utf-8"), environment)
+    # Once it is read, it is no loop of links, of which resolve() says nothing that a person understands.
+    reading = Reading(path.resolve().parent, document)
     if reading.document.root is not None:
         _Reader(path, reading).read(reading.document.root)
     return reading
@@ -211,7 +214,7 @@ class _Reader:
         made.commit = self._commit(top)
         trigger = read_trigger(top["trigger"]) if "trigger" in top else Trigger()
         checkpoint = self._checkpoint(top["checkpoint"]) if "checkpoint" in top else None
-        made.spark = values_of(read_options(top["spark"])) if "spark" in top else {}
+        made.spark = read_settings(top["spark"]) if "spark" in top else {}
         name = top["name"].text() if "name" in top else self._default_name()
         if made.sources and made.sinks and checkpoint is not None:
             parts = tuple(made.sources), tuple(made.views), tuple(made.sinks)

@@ -250,7 +250,8 @@ class OptionSet(tuple[Option, ...]):
                 continue
             key = name if option.is_prefix else option.name
             if key in texts and texts[key] != text:
-                both = f"'{option.spelled(written[key])}' and '{option.spelled(name)}'"
+                first, second = option.spelled(written[key]), option.spelled(name)
+                both = f"'{first}' and '{second}'" if first != second else f"'{written[key]}' and '{name}'"
                 problems.append(OptionProblem(f"options {both} are the same: leave one out", name, False))
             problems += self._value_problems(option, name, text)
             problems += _former(option, owner, name, text)

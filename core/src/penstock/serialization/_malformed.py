@@ -37,8 +37,16 @@ def malformed_is_bad_data(what: str) -> Iterator[None]:
     try:
         yield
     except MALFORMED as error:
-        reason = shortened(f"{type(error).__name__}: {error}")
-        raise BadDataError(f"{what} is damaged ({reason}): put it back from a copy") from error
+        raise BadDataError(f"{what} is damaged ({_reason(error)}): put it back from a copy") from error
+
+
+def _reason(error: Exception) -> str:
+    """Returns what a person can see in the file. What Python says of a wrong type is about the code that reads it."""
+    if isinstance(error, KeyError):
+        return shortened(f"{error} is missing in it")
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return "it does not have the form that belongs there"
+    return shortened(f"{type(error).__name__}: {error}")
 
 
 def shortened(text: str, most: int = _MOST_SHOWN) -> str:
