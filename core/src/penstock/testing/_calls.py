@@ -14,6 +14,8 @@ __all__ = ["CALL_SHARE", "calling", "overdue", "patiently", "progress", "slownes
 
 #: So much of a case's limit is what one call may take: ten seconds of two minutes.
 CALL_SHARE = 12
+#: Of its time, what a process runs that only waits; and how much slower a server answers at most.
+_IDLE_SHARE, _MOST_SLOWNESS_OF_OTHERS = 0.02, 2.0
 _LOAD = Path("/proc/loadavg")
 _KIT = str(Path(__file__).parent) + os.sep
 
@@ -60,11 +62,16 @@ def progress() -> None:
         call.spent_s = 0.0
 
 
-def overdue(passed_s: float, limit_s: float) -> str:
-    """Counts time for the calls that are running. Returns which of them has taken more than ``limit_s``, or nothing."""
+def overdue(passed_s: float, limit_s: float, used_s: float) -> str:
+    """Counts time for the calls that are running. Returns which of them has taken more than ``limit_s``, or nothing.
+
+    ``used_s``: how long this process has run meanwhile. One that only waits has no use for a faster machine; the server
+    that it may wait for has.
+    """
     if _patient:
         return ""
-    passed_s /= slowness()
+    is_idle = used_s < _IDLE_SHARE * passed_s
+    passed_s /= min(slowness(), _MOST_SLOWNESS_OF_OTHERS) if is_idle else slowness()
     for call in list(_running.values()):
         call.spent_s += passed_s
         if call.spent_s > limit_s:

@@ -22,10 +22,10 @@ from penstock.testing._calls import slowness
 __all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_bytes", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
-#: Batches that fill what has a bound. Then so many are compared, and twice as many, as long as the last ones have added
-#: that much for each: what holds 128 things, as caches do, is full long before the last ones.
-_WARM_UP, _COMPARED = 10, (10, 40, 160)
-_LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.9
+#: Batches that fill what has a bound. Then so many are compared, and more, as long as they have added that much for
+#: each: what holds 128 things, as caches do, is full before the last ones have ended.
+_WARM_UP, _COMPARED = 10, (20, 40, 160)
+_LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.5
 _BATCHES_S = 20.0
 _CONTAINERS = (list, dict, set, deque)
 
@@ -94,6 +94,7 @@ def growth_of_batches(run_batch: Callable[[], object], state_bytes: Callable[[],
 
 def _elements() -> int:
     """Returns how many elements all containers of this process have."""
+    gc.unfreeze()  # others have frozen what was there: it is not among the objects then
     return sum(len(one) for one in gc.get_objects() if issubclass(type(one), _CONTAINERS))  # some answer for others
 
 

@@ -58,6 +58,27 @@ class SinkDataCases(SinkBase):
         column = pa.array([None, *values, None], kind)
         self._write_extra(target, tmp_path, pa.field("extra", kind), column)
 
+    @proves(Capability.STREAM_WRITE)
+    def test_a_nul_in_a_text_is_written_or_refused(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a text may hold the character NUL, where libraries in C take it for the end.
+
+        Steps: rows with such texts are written, and read back; one by one if a value is refused.
+        Pass: each text can be read as it was written; or it is refused, with BadDataError.
+        If it fails: pass texts with their length. Refuse them where the system can't hold them, and never cut them.
+        """
+        texts = ["\0", "before \0 and after", "at the end \0"]
+        batch = self.with_texts(range(len(texts)), texts)
+        if batch is None:
+            not_tried("texts", "column text in what batch makes")
+        try:
+            self._query(target, tmp_path / "penstock-query").run_all([[[batch]]])
+            taken = list(range(len(texts)))
+        except BadDataError:
+            folders = [tmp_path / f"text-{number}" for number in range(len(texts))]
+            taken = [n for n, folder in enumerate(folders) if self._is_taken(target, folder, batch.slice(n, 1))]
+        read = {self.id_of(row): self.text_of(row) for row in target.read()}
+        assert read == {number: texts[number] for number in taken}
+
     def _write_extra(self, target: SinkTarget, tmp_path: Path, field: pa.Field, column: pa.Array) -> None:
         """Writes rows with one more column, and compares what can be read; a refusal will do."""
         schema = self.schema.append(field)

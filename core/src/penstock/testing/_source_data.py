@@ -58,7 +58,8 @@ class _Reading:
 
 class SourceDataCases(SourceBase):
     """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
-    meanwhile; ``read_ahead_bytes``: how much of what it reads it may hold. ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
+    meanwhile; ``read_ahead_bytes``: how much of what it reads it may hold. ``equal_rows``: whether the system keeps two
+    rows that are equal; not if a column is a key.
     """
 
     many: ClassVar[int] = 200_000

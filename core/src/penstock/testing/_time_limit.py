@@ -38,15 +38,20 @@ def time_limit(seconds: float, what: str, call_s: float | None = None) -> Iterat
     call_s = seconds / _calls.CALL_SHARE if call_s is None else call_s
     tick = min(_TICK_S, seconds, call_s)
     began = looked = time.monotonic()
+    used = time.process_time()
 
     def look(number: int, frame: Any) -> None:
         # What is raised is not an Exception: a connector that catches everything does not catch this.
-        nonlocal looked
-        now = time.monotonic()
-        passed, looked = now - looked, now
-        if now - began > seconds:
+        nonlocal looked, used
+        now, used_now = time.monotonic(), time.process_time()
+        passed, ran, looked, used = now - looked, used_now - used, now, used_now
+        is_over = now - began > seconds
+        call = "" if is_over else _calls.overdue(passed, call_s, ran)
+        if is_over or call:
+            signal.setitimer(signal.ITIMER_REAL, *[max(_TICK_S, seconds / 4)] * 2)  # what follows has time to end
+        if is_over:
             pytest.fail(f"hangs: {what} has not ended within {seconds:.0f} s, and stands at the line above")
-        if call := _calls.overdue(passed, call_s):
+        if call:
             pytest.fail(f"hangs: in {what}, {call} has not returned for {call_s:.0f} s. It is here:\n{_calls.stacks()}")
 
     before = signal.signal(signal.SIGALRM, look)
