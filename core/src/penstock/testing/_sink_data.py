@@ -59,6 +59,21 @@ class SinkDataCases(SinkBase):
         self._write_extra(target, tmp_path, pa.field("extra", kind), column)
 
     @proves(Capability.STREAM_WRITE)
+    def test_large_numbers(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: numbers are 64 bits wide, in keys too.
+
+        Steps: rows with numbers up to 2^53 + 1 are written, which neither 32 bits nor a float can hold.
+        Pass: every row can be read once, unless the sink refuses them.
+        If it fails: keep whole numbers as such on their way, and give the column a type that holds them.
+        """
+        numbers = [0, 2**31 - 1, 2**31, 2**40 + 7, 2**53 + 1]
+        try:
+            query.run_all([[[self.batch(numbers)]]])
+        except (BadConfigurationError, BadDataError, pa.ArrowException):
+            does_not_apply("the rows have no such numbers")
+        self._check(target, Counter(numbers))
+
+    @proves(Capability.STREAM_WRITE)
     def test_a_nul_in_a_text_is_written_or_refused(self, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: a text may hold the character NUL, where libraries in C take it for the end.
 

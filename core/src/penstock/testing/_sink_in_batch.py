@@ -93,7 +93,7 @@ class SinkInBatchCases(SinkBase):
         second.commit(0, results)
         for number, one in enumerate((first, second)):
             one.restart()
-            one.run(3 - 2 * number, [[self.batch([30 + number])]])
+            one.run(3, [[self.batch([30 + number])]])
         self._check(target, Counter([0, 1, 2, 10, 11, 30, 31]), "of two sinks that write to one target")
 
     @proves(Capability.EXACTLY_ONCE)
