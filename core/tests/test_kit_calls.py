@@ -81,7 +81,7 @@ def wait_in_a_process() -> None:
 
 
 def test_a_process_of_its_own_has_the_limit_of_its_case():
-    with time_limit(60, "the case", 0.05), pytest.raises(pytest.fail.Exception, match="write has not returned"):
+    with time_limit(60, "the case", 0.05), pytest.raises(RuntimeError, match="write has not returned"):
         processes().run(wait_in_a_process)
 
 

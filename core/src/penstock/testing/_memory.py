@@ -66,12 +66,14 @@ class HeldBytes:
         return self.now()
 
 
-def growth_of_batches(run_batch: Callable[[], object], state_bytes: Callable[[], int] = int) -> str | None:
+def growth_of_batches(
+    run_batch: Callable[[], object], state_bytes: Callable[[], int] = int, engines: int = 0
+) -> str | None:
     """Returns what each batch adds to what this process holds, or nothing if that ends; ``None`` if it has not ended
     when there was no more time to see whether it does.
 
     ``state_bytes``: the size of a stored state. If it grows, as that of a source which remembers files does, elements
-    prove nothing.
+    prove nothing. ``engines``: how many elements the engine itself keeps of each batch.
     """
     until = time.monotonic() + _BATCHES_S * slowness()
     added = ""
@@ -85,7 +87,7 @@ def growth_of_batches(run_batch: Callable[[], object], state_bytes: Callable[[],
             if time.monotonic() > until:
                 return None
         gc.collect()
-        more, more_bytes = (_elements() - elements) / batches, (pa.total_allocated_bytes() - arrow) / batches
+        more, more_bytes = (_elements() - elements) / batches - engines, (pa.total_allocated_bytes() - arrow) / batches
         added = f"{more:.1f} elements of lists, sets and dictionaries, and {more_bytes:.0f} bytes of Arrow"
         if more_bytes < _LEAST_BYTES and (more < _LEAST_ELEMENTS or state_bytes() - state >= batches):
             return ""

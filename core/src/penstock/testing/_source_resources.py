@@ -124,7 +124,7 @@ class SourceResourceCases(SourceBase):
             query.commit(batch)
             query.forget()
 
-        added = growth_of_batches(run_batch, lambda: len(query.offsets[-1]))
+        added = growth_of_batches(run_batch, lambda: len(query.offsets[-1]), engines=1)
         if added is None:
             not_tried("bounded memory in many batches", "time for more of them")
         assert not added, f"each batch adds to what the process holds: {added}"
