@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+import itertools
 
-from penstock.testing._memory import peak_growth_bytes
+import pyarrow as pa
+import pytest
+
+from penstock.testing._memory import HeldBytes, counting_objects, growth_of_batches, peak_growth_bytes
+from penstock.testing._source_data import _Reading
 
 _ROWS, _TEXT = 100_000, "x" * 1_000
 
@@ -31,3 +35,73 @@ def test_what_is_held_before_is_no_growth():
     held = _hold()
     assert peak_growth_bytes(lambda: None) < 10 << 20
     assert len(held) == _ROWS
+
+
+def test_what_objects_and_arrow_hold_is_counted_and_what_is_free_is_not():
+    with counting_objects():
+        held = HeldBytes()
+        kept = bytearray(1 << 20), pa.repeat(1, 1 << 17)
+        assert 2 << 20 < held.now() < (2 << 20) + 10_000
+        del kept
+        assert held.kept() < 10_000
+
+
+@pytest.mark.parametrize("hold", [[], {}, set()], ids=["list", "dictionary", "set"])
+def test_what_is_kept_of_each_batch_is_found(hold):
+    numbers = itertools.count()
+
+    def run_batch():
+        number = f"batch {next(numbers)}"
+        if isinstance(hold, list):
+            hold.append(number)
+        elif isinstance(hold, dict):
+            hold[number] = 1
+        else:
+            hold.add(number)
+
+    assert "elements" in growth_of_batches(run_batch)
+
+
+def test_arrow_that_is_kept_is_found():
+    kept = None
+
+    def run_batch():
+        nonlocal kept
+        kept = (pa.repeat(1, 1000), kept)
+
+    assert "bytes of Arrow" in growth_of_batches(run_batch)
+
+
+def test_a_cache_that_is_full_at_some_time_is_no_growth():
+    numbers = itertools.count()
+    cache = {}
+
+    def run_batch():
+        cache[next(numbers) % 40] = 1
+
+    assert growth_of_batches(run_batch) == ""
+
+
+def test_a_state_that_grows_may_be_known():
+    state = []
+    assert growth_of_batches(lambda: state.append(1), lambda: 10 * len(state)) == ""
+
+
+def test_without_time_nothing_is_said(monkeypatch):
+    monkeypatch.setattr("penstock.testing._memory._BATCHES_S", 0.0)
+    assert growth_of_batches(lambda: None) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "holds", "keeps"),
+    [
+        ({"peak": 1_000_000}, True, False),
+        ({"peak": 400_000}, False, False),
+        ({"kept": 1_000_000}, True, True),
+    ],
+)
+def test_a_task_that_holds_more_of_more_rows_is_found(rows, holds, keeps):
+    few, many = _Reading(100_000, 800_000, 100_000, 0), _Reading(200_000, 1_600_000, 100_000, 0)
+    many.peak = rows.get("peak", many.peak)
+    many.kept = rows.get("kept", many.kept)
+    assert (many.holds_more_than(few), many.keeps_more_than(few)) == (holds, keeps)

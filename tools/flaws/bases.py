@@ -25,7 +25,7 @@ SinkSuite.kill_seconds, SinkSuite.schedules, SinkSuite.most_memory_bytes = 9.0, 
 SourceSuite.most_memory_bytes, SourceSuite.steps = 32 << 20, 200
 SinkSuite.case_seconds, SourceSuite.case_seconds = 60.0, 20.0
 _source_base.PATIENCE_S, _source_base.LOOKS = 2.0, 20
-_LAST = ("killed_at_every_line", "many_rows", "huge", "crash_at_every_step", "schedules_by_chance")
+_LAST = ("killed_at_every_line", "many_rows", "many_batches", "huge", "crash_at_every_step", "schedules_by_chance")
 
 
 def pytest_collection_modifyitems(items):

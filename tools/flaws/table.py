@@ -44,6 +44,7 @@ def write(flaws: Iterable[Flaw], outcomes: Mapping[str, Outcome], path: Path = _
         "Each is one change to a connector that passes otherwise: one that `penstock new` writes, or an example.",
         "`scripts/flaws` plants them one by one, runs the kit without Spark until a case fails, and writes this table.",
         "It waits two seconds for rows that do not come, and ends a case after 20 (sources) or 60; you wait 8 and 120.",
+        "Some rows are of a run of that case alone.",
         "",
         f"Of {len(known)} flaws, {caught} are caught ({100 * caught / max(1, len(known)):.0f} %), {missed} are missed, "
         f"and {hang} hang.",

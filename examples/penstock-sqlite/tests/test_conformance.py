@@ -66,7 +66,6 @@ class TestUpsert(SqliteSinkSuite):
 class TestSource(SourceSuite):
     connector = SqliteConnector
     limit = ("splitsPerTrigger", "2", 6)
-    many = 3_000  # splits are tiny here, to have several
 
     @pytest.fixture
     def origin(self, tmp_path):
@@ -78,7 +77,8 @@ class TestSource(SourceSuite):
             with database:
                 database.executemany("insert into rows values (?)", [(i,) for i in ids])
 
-        return SourceOrigin({"path": path, "table": "rows", "rowsPerSplit": "3"}, put)
+        options = {"path": path, "table": "rows", "rowsPerSplit": "3"}
+        return SourceOrigin(options, put, in_bulk={"rowsPerSplit": "100000"})
 
 
 class TestSourceOnSpark(SparkSourceSuite):

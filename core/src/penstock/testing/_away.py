@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from penstock.retry import may_pass
+from penstock.testing._calls import patiently
 from penstock.testing._verdict import does_not_apply
 
 __all__ = ["away", "for_a_moment", "only_if_it_may_pass"]
@@ -39,7 +40,8 @@ def for_a_moment(unreachable: AbstractContextManager[object]) -> Iterator[None]:
     back = threading.Timer(_MOMENT_S, unreachable.__exit__, [None, None, None])
     back.start()
     try:
-        yield
+        with patiently():
+            yield
     finally:
         back.join()
 

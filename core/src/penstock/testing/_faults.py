@@ -7,6 +7,7 @@ away, as after SIGKILL; what it had made durable stays.
 
 from __future__ import annotations
 
+import functools
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ from penstock.source import (
     SupportsOffsetAdoption,
 )
 from penstock.storage import ABANDONED_AFTER_S, Storage
+from penstock.testing._calls import calling, progress
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -99,9 +101,14 @@ class Fuse(Steps):
 
     def step(self, what: str) -> None:
         """Something is about to be done, or was just done. Raises Crash if it is its turn."""
+        progress()
         self.steps.append(what)
         if self.at is not None and len(self.steps) == self.at + 1:
             raise Crash(what)
+
+    def do(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        with calling(what):
+            return super().do(what, call)
 
 
 class FaultyStorage(Storage):
@@ -183,7 +190,8 @@ class FaultyPlainSink(_Wrapper, Sink):
         return type(self)(self._inner.start(context), self._fuse)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
+        with calling("create_writer"):
+            return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
 
 
 class FaultySink(FaultyPlainSink, TwoPhaseCommitSink[Any, Any]):
@@ -207,7 +215,8 @@ class FaultySink(FaultyPlainSink, TwoPhaseCommitSink[Any, Any]):
         return self._inner.holds_back_readers
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
-        return FaultyWriter(self._inner.create_writer(context), self._fuse)
+        with calling("create_writer"):
+            return FaultyWriter(self._inner.create_writer(context), self._fuse)
 
     def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
         return _FaultyCommitter(self._inner.create_committer(context), self._fuse)
@@ -261,9 +270,14 @@ def wrapped(wrapper: type[WrapperT], inner: Any, fuse: Steps) -> WrapperT:
     parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
     kind: Any = wrapper
     if parts:
-        kind = types.new_class(wrapper.__name__, (*parts, wrapper), None, lambda names: names.update(_wrapper=wrapper))
+        kind = _with_abilities(wrapper, *parts)
     made: WrapperT = kind(inner, fuse)
     return made
+
+
+@functools.cache  # abstract classes remember each class that was ever asked about
+def _with_abilities(wrapper: type, *parts: type) -> type:
+    return types.new_class(wrapper.__name__, (*parts, wrapper), None, lambda names: names.update(_wrapper=wrapper))
 
 
 def _wrapper_of(made: Any) -> type:
@@ -304,7 +318,8 @@ class _FaultyPlainWriter(SinkWriter):
 
     def close(self) -> None:
         if not self._crashed:  # a dead process tidies nothing up
-            self._inner.close()
+            with calling("close of the writer"):
+                self._inner.close()
 
 
 class FaultyWriter(_FaultyPlainWriter, CommittingSinkWriter[Any, Any]):

@@ -1,21 +1,103 @@
-"""How much memory something takes, measured from outside of it."""
+"""How much memory something takes: of the process, measured from outside, and of the objects in it."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import resource
 import sys
 import threading
-from collections.abc import Callable
+import time
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = ["peak_growth_bytes", "resident_bytes"]
+from penstock.testing._calls import slowness
+
+__all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_bytes", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
+#: Batches that fill what has a bound. Then so many are compared, and more, as long as they have added that much for
+#: each: what holds 128 things, as caches do, is full before the last ones have ended.
+_WARM_UP, _COMPARED = 10, (20, 40, 160)
+_LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.5
+_BATCHES_S = 20.0
+_CONTAINERS = (list, dict, set, deque)
+
+
+@contextlib.contextmanager
+def counting_objects() -> Iterator[None]:
+    """Counts what Python's objects take, which makes it slower, until the end of the block."""
+    is_ours = not tracemalloc.is_tracing()
+    if is_ours:
+        tracemalloc.start()
+    try:
+        yield
+    finally:
+        if is_ours:
+            tracemalloc.stop()
+
+
+class HeldBytes:
+    """What Python's objects and Arrow's buffers take more than when this was made, whatever allocators keep for later:
+    the same in each run. Memory of other libraries in C is not in it. Within :func:`counting_objects`.
+    """
+
+    def __init__(self) -> None:
+        gc.collect()
+        self._before = self._now()
+
+    @staticmethod
+    def _now() -> int:
+        return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
+
+    def now(self) -> int:
+        """Returns what is held."""
+        return self._now() - self._before
+
+    def kept(self) -> int:
+        """Returns what something refers to still."""
+        gc.collect()
+        return self.now()
+
+
+def growth_of_batches(
+    run_batch: Callable[[], object], state_bytes: Callable[[], int] = int, engines: int = 0
+) -> str | None:
+    """Returns what each batch adds to what this process holds, or nothing if that ends; ``None`` if it has not ended
+    when there was no more time to see whether it does.
+
+    ``state_bytes``: the size of a stored state. If it grows, as that of a source which remembers files does, elements
+    prove nothing. ``engines``: how many elements the engine itself keeps of each batch.
+    """
+    until = time.monotonic() + _BATCHES_S * slowness()
+    added = ""
+    for _ in range(_WARM_UP):
+        run_batch()
+    for batches in _COMPARED:
+        gc.collect()
+        elements, arrow, state = _elements(), pa.total_allocated_bytes(), state_bytes()
+        for _ in range(batches):
+            run_batch()
+            if time.monotonic() > until:
+                return None
+        gc.collect()
+        more, more_bytes = (_elements() - elements) / batches - engines, (pa.total_allocated_bytes() - arrow) / batches
+        added = f"{more:.1f} elements of lists, sets and dictionaries, and {more_bytes:.0f} bytes of Arrow"
+        if more_bytes < _LEAST_BYTES and (more < _LEAST_ELEMENTS or state_bytes() - state >= batches):
+            return ""
+    return added
+
+
+def _elements() -> int:
+    """Returns how many elements all containers of this process have."""
+    gc.unfreeze()  # others have frozen what was there: it is not among the objects then
+    return sum(len(one) for one in gc.get_objects() if issubclass(type(one), _CONTAINERS))  # some answer for others
 
 
 def peak_growth_bytes(work: Callable[[], object]) -> int:

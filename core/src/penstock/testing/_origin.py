@@ -21,7 +21,8 @@ class SourceOrigin:
     leave it out for others; it may raise NotImplementedError for a type that the system can't hold. ``unreachable`` is
     a context in which the system does not answer, and loses nothing: leave it out if that can't be had. It may be left
     in another thread than it was entered in. ``impatient`` are further options for that case: time limits, so that it
-    does not take minutes.
+    does not take minutes. ``in_bulk`` are further options for the case about memory: splits as large as they are in
+    production, if ``options`` make small ones.
     """
 
     options: Mapping[str, str]
@@ -29,3 +30,4 @@ class SourceOrigin:
     put_table: Callable[[pa.Table], object] | None = None
     unreachable: Callable[[], AbstractContextManager[object]] | None = None
     impatient: Mapping[str, str] = field(default_factory=dict)
+    in_bulk: Mapping[str, str] = field(default_factory=dict)

@@ -22,11 +22,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from penstock.testing._machines import move
+from penstock.testing._time_limit import call_limit_s, time_limit
 
 __all__ = ["Killed", "OwnProcess", "Processes", "begin", "end", "processes"]
 
 _LENGTH = struct.Struct("!Q")
-_TIMEOUT_S = 60.0
+_TIMEOUT_S, _LONGEST_S = 60.0, 3600.0
 
 
 class Killed(Exception):
@@ -89,7 +90,7 @@ class Processes:
     def start(self, work: Callable[..., Any], *arguments: Any) -> OwnProcess:
         """Starts ``work(*arguments)`` in a process of its own. Both are pickled."""
         folder = tempfile.mkdtemp(prefix="penstock-machine-")
-        sent = pickle.dumps((folder, work, arguments))
+        sent = pickle.dumps((folder, call_limit_s(), work, arguments))
         ours, theirs = socket.socketpair()
         number, stacks = tempfile.mkstemp(prefix="penstock-stacks-")
         socket.send_fds(self._control, [b"x"], [theirs.fileno(), number])
@@ -135,9 +136,10 @@ def _work(channel: socket.socket, stacks: int) -> NoReturn:
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
         _send(channel, pickle.dumps(os.getpid()))
         try:
-            folder, work, arguments = _received(channel)
+            folder, call_s, work, arguments = _received(channel)
             move(folder)
-            answer = _pickled((False, work(*arguments)))
+            with time_limit(_LONGEST_S, "a process of its own", call_s):
+                answer = _pickled((False, work(*arguments)))
         except BaseException as error:
             answer = _pickled((True, error))
         _send(channel, answer)

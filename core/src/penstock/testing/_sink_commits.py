@@ -14,6 +14,7 @@ from penstock.errors import PenstockError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.sink import IdempotentSink, WriteAheadSink
 from penstock.testing._away import for_a_moment, only_if_it_may_pass
+from penstock.testing._calls import patiently
 from penstock.testing._capabilities import proves
 from penstock.testing._sink_base import CARRIED_OUT, DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
@@ -55,7 +56,7 @@ class SinkCommitCases(SinkBase):
                 query.commit(1, results)
                 query.finish()  # what is carried from batch to batch
 
-        with target.unreachable(), pytest.raises((OSError, RetriableError)):
+        with target.unreachable(), patiently(), pytest.raises((OSError, RetriableError)):
             act()
         query.restart()
         query.run_all(batches)

@@ -13,6 +13,7 @@ import pytest
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.sink import IdempotentSink
+from penstock.testing._calls import patiently
 from penstock.testing._capabilities import proves
 from penstock.testing._machines import elsewhere
 from penstock.testing._memory import peak_growth_bytes, resident_bytes
@@ -56,6 +57,42 @@ class SinkDataCases(SinkBase):
         kind, values = SPARK_TYPES[name]
         column = pa.array([None, *values, None], kind)
         self._write_extra(target, tmp_path, pa.field("extra", kind), column)
+
+    @proves(Capability.STREAM_WRITE)
+    def test_large_numbers(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: numbers are 64 bits wide, in keys too.
+
+        Steps: rows with numbers up to 2^53 + 1 are written, which neither 32 bits nor a float can hold.
+        Pass: every row can be read once, unless the sink refuses them.
+        If it fails: keep whole numbers as such on their way, and give the column a type that holds them.
+        """
+        numbers = [0, 2**31 - 1, 2**31, 2**40 + 7, 2**53 + 1]
+        try:
+            query.run_all([[[self.batch(numbers)]]])
+        except (BadConfigurationError, BadDataError, pa.ArrowException):
+            does_not_apply("the rows have no such numbers")
+        self._check(target, Counter(numbers))
+
+    @proves(Capability.STREAM_WRITE)
+    def test_a_nul_in_a_text_is_written_or_refused(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a text may hold the character NUL, where libraries in C take it for the end.
+
+        Steps: rows with such texts are written, and read back; one by one if a value is refused.
+        Pass: each text can be read as it was written; or it is refused, with BadDataError.
+        If it fails: pass texts with their length. Refuse them where the system can't hold them, and never cut them.
+        """
+        texts = ["\0", "before \0 and after", "at the end \0"]
+        batch = self.with_texts(range(len(texts)), texts)
+        if batch is None:
+            not_tried("texts", "column text in what batch makes")
+        try:
+            self._query(target, tmp_path / "penstock-query").run_all([[[batch]]])
+            taken = list(range(len(texts)))
+        except BadDataError:
+            folders = [tmp_path / f"text-{number}" for number in range(len(texts))]
+            taken = [n for n, folder in enumerate(folders) if self._is_taken(target, folder, batch.slice(n, 1))]
+        read = {self.id_of(row): self.text_of(row) for row in target.read()}
+        assert read == {number: texts[number] for number in taken}
 
     def _write_extra(self, target: SinkTarget, tmp_path: Path, field: pa.Field, column: pa.Array) -> None:
         """Writes rows with one more column, and compares what can be read; a refusal will do."""
@@ -195,8 +232,9 @@ class SinkDataCases(SinkBase):
                 yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
 
         query.run(0, [[self.batch([self.many])]])  # what a first batch costs is not the point
-        grown = peak_growth_bytes(lambda: query.run(1, [share()]))
-        query.finish()
+        with patiently():
+            grown = peak_growth_bytes(lambda: query.run(1, [share()]))
+            query.finish()
         assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB"
         self._check(target, Counter(range(self.many + 1)))
         if self.many * len(text) < 1.4 * self.most_memory_bytes:

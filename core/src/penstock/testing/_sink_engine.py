@@ -41,6 +41,7 @@ from penstock.sink import (
     WriterContext,
 )
 from penstock.storage import LocalStorage, Storage
+from penstock.testing._calls import calling
 from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
 
 __all__ = ["Shares", "SinkQuery", "Task", "attempt"]
@@ -128,7 +129,8 @@ class SinkQuery:
         self._context = SinkContext(self.query_id, self.schema, self.metrics, location, retry=self.retry)
         sink = pickle.loads(pickle.dumps(self.sink))
         self.retry.call(lambda: sink.validate_schema(self.schema))
-        self._pickled = pickle.dumps(self.retry.call(lambda: sink.start(self._context)))
+        with calling("start"):
+            self._pickled = pickle.dumps(self.retry.call(lambda: sink.start(self._context)))
         self._memory = RunMemory()
         self._engine_run = uuid.uuid4().hex
 
@@ -210,14 +212,15 @@ class SinkQuery:
     def commit(self, batch_id: int, results: Sequence[TaskResult]) -> None:
         """After the tasks; then the engine notes the batch as done."""
         if self.commits:
-            with _too_late_to_refuse():
+            with _too_late_to_refuse(), calling("the commit of a batch"):
                 self.protocol().commit(batch_id, results)
         self.done.add(batch_id)
 
     def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
         """Does what Spark calls when a task or a commit failed."""
         if self.commits:
-            self.protocol().abort(batch_id, results)
+            with calling("the end of a batch that is given up"):
+                self.protocol().abort(batch_id, results)
 
     def run(self, batch_id: int, shares: Shares) -> None:
         """One batch, from its plan to the engine's note."""
@@ -233,7 +236,7 @@ class SinkQuery:
     def finish(self) -> None:
         """Publishes what was decided and what is carried from batch to batch, and leaves nothing behind."""
         if self.commits:
-            with _too_late_to_refuse():
+            with _too_late_to_refuse(), calling("the clean-up"):
                 self.protocol().take_over()
 
     @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,31 @@ class SinkInBatchCases(SinkBase):
         except BadConfigurationError:
             return
         raise AssertionError("a second write of the same batch to the same sink was dropped in silence")
+
+    @proves(Capability.EXACTLY_ONCE)
+    def test_two_sinks_of_a_batch_function(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a function writes to one target twice, as two sinks; one cleans up what the other one needs.
+
+        Steps: the sinks are called ``a`` and ``ab``. The tasks of the second one end; the first one writes two batches
+        and gives a third one up; the second one commits; both begin again and write one more batch.
+        Pass: every row of both can be read once.
+        If it fails: names at the target begin with the whole context.query_id, and with something after it that no id
+        has: the id of one sink may begin with that of the other.
+        """
+        self._needs_hidden_rows(query)
+        query_id = str(uuid.uuid4())
+        first, second = (self._named(target, tmp_path / "checkpoint", name, query_id) for name in ("a", "ab"))
+        results = second.tasks(0, [[self.batch([0, 1])], [self.batch([2])]])
+        for batch_id in (0, 1):
+            first.run(batch_id, [[self.batch([10 + batch_id])]])
+            first.restart()
+        first.abort(2, first.tasks(2, [[self.batch([20])]]))
+        first.finish()
+        second.commit(0, results)
+        for number, one in enumerate((first, second)):
+            one.restart()
+            one.run(3, [[self.batch([30 + number])]])
+        self._check(target, Counter([0, 1, 2, 10, 11, 30, 31]), "of two sinks that write to one target")
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_function_crashes_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:

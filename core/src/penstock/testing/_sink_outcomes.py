@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from penstock.connector import Capability
 from penstock.errors import PenstockError
 from penstock.sink import Committer, Found, Kept, Segment, Sender, SinkContext, WriteAheadSink
+from penstock.testing._calls import patiently, slowness
 from penstock.testing._capabilities import proves
 from penstock.testing._sink_base import CARRIED_OUT, SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
@@ -22,6 +24,8 @@ from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkOutcomeCases"]
 
+#: How long another driver has to take over while the first one sleeps (s). It may have to wait for that one instead.
+_TAKE_OVER_S = 2.0
 #: Of an attempt: its committables, and the rows that they stand for.
 Prepared = tuple[list[Any], Counter[int]]
 
@@ -232,6 +236,49 @@ class SinkOutcomeCases(SinkBase):
         self._check(target, self._ids([(3, 2), (2, 1)]), "when a driver that slept has gone on")
 
     @proves(Capability.EXACTLY_ONCE)
+    def test_a_sender_that_sleeps_when_it_has_asked(
+        self, query: SinkQuery, target: SinkTarget, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Purpose: a driver sleeps when it has made sure that the query is its own, and before it sends.
+
+        Steps: a batch is decided; its driver sends the first segment, and has just called ``check_owner`` when another
+        one takes over: it publishes the batch, runs the next one and cleans up, or waits for the first one.
+        Pass: every row can be read once, whether or not a driver ends with an error.
+        If it fails: look for the note, and ask ``check_owner``, within the transaction that adds rows and note: a
+        transaction that holds the note keeps the other driver from it.
+        """
+        if not isinstance(query.sink, WriteAheadSink):
+            does_not_apply("the sink has no sender")
+        batches = self._batches([(3, 2), (2, 1)])
+        results = query.tasks(0, batches[0])
+        others: list[threading.Thread] = []
+
+        def take_over() -> None:
+            with contextlib.suppress(Exception):  # it may find the system locked
+                other = SinkQuery(query.sink, self.schema, query.checkpoint, query.query_id)
+                other.finish()
+                other.done.add(0)
+                other.run_all(batches)
+
+        def sleep() -> None:
+            if not others:
+                others.append(threading.Thread(target=take_over, daemon=True))
+                others[0].start()
+                others[0].join(_TAKE_OVER_S * slowness())
+
+        _when_it_has_asked(type(query.sink), sleep, monkeypatch)
+        with patiently(), contextlib.suppress(PenstockError):
+            query.commit(0, results)
+            query.finish()  # what the batch has only added to what is carried
+        if not others:
+            does_not_apply("its sender does not ask whether the query is its own")
+        with patiently():
+            others[0].join()
+        query.restart()
+        query.run_all(batches)
+        self._check(target, self._ids([(3, 2), (2, 1)]), "when a driver that slept has gone on")
+
+    @proves(Capability.EXACTLY_ONCE)
     def test_what_readers_take_away_does_not_come_again(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: readers remove what they have read: they move files, or delete rows.
 
@@ -269,6 +316,33 @@ def _before_each_send(kind: type[WriteAheadSink], call: Callable[[], None], monk
             send(batches, segment)
 
         sender.send = after_a_call  # type: ignore[method-assign]
+        return sender
+
+    monkeypatch.setattr(kind, "create_sender", create_sender)
+
+
+def _when_it_has_asked(kind: type[WriteAheadSink], call: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    create = kind.create_sender
+
+    def create_sender(sink: WriteAheadSink, context: SinkContext) -> Sender:
+        is_sending = threading.local()
+
+        def check_owner() -> None:
+            context.check_owner()
+            if getattr(is_sending, "now", False):  # the template asks as well, before it
+                call()
+
+        sender = create(sink, replace(context, check_owner=check_owner))
+        send = sender.send
+
+        def while_it_sends(batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
+            is_sending.now = True
+            try:
+                send(batches, segment)
+            finally:
+                is_sending.now = False
+
+        sender.send = while_it_sends  # type: ignore[method-assign]
         return sender
 
     monkeypatch.setattr(kind, "create_sender", create_sender)

@@ -18,10 +18,11 @@ from penstock._commit import BatchPlan, TaskResult
 from penstock.sink import Sink
 from penstock.testing._lines import Moment, Watch
 from penstock.testing._machines import GlobalState
+from penstock.testing._memory import growth_of_batches
 from penstock.testing._open_things import growth_of
 from penstock.testing._sink_engine import SinkQuery, Task, attempt
 
-__all__ = ["Lines", "QueryJob", "lines_of_commits", "run_attempt", "run_many", "run_query"]
+__all__ = ["Lines", "QueryJob", "growth_of_job", "lines_of_commits", "run_attempt", "run_many", "run_query"]
 
 #: How often each line of an author's was reached.
 Lines = Counter[tuple[str, int]]
@@ -92,6 +93,19 @@ def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more:
             query.finish()
 
         return [*growth_of(run_more, folder, most=more // 4), *shared.changes()]
+
+
+def growth_of_job(job: QueryJob, share: Sequence[pa.RecordBatch]) -> str | None:
+    """Runs batches of these rows. Returns what each adds to what this process holds; see :func:`growth_of_batches`."""
+    _without_waiting_for_disks()
+    query, numbers = job.open(), itertools.count()
+
+    def run_batch() -> None:
+        query.run(next(numbers), [[batch] for batch in share])
+        query.done.clear()  # the engine's own
+        query.fuse.steps.clear()
+
+    return growth_of_batches(run_batch)
 
 
 def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:

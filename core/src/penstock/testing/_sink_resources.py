@@ -12,10 +12,10 @@ from penstock.testing._lines import text_of
 from penstock.testing._processes import processes
 from penstock.testing._sink_base import SinkBase
 from penstock.testing._sink_engine import SinkQuery
-from penstock.testing._sink_processes import Lines, lines_of_commits, run_many
+from penstock.testing._sink_processes import Lines, growth_of_job, lines_of_commits, run_many
 from penstock.testing._stored import problems_in
 from penstock.testing._target import SinkTarget
-from penstock.testing._verdict import does_not_apply
+from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkResourceCases"]
 
@@ -47,6 +47,21 @@ class SinkResourceCases(SinkBase):
         share = [self.batch([number]) for number in range(2)]
         problems = processes().run(run_many, job, share, _WARM_UP, _MORE, timeout_s=120.0)
         assert not problems, f"after {_MORE} more times: {'; '.join(problems)}"
+
+    @proves(Capability.STREAM_WRITE)
+    def test_many_batches_in_bounded_memory(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a query runs for months, and what it keeps of each batch adds up.
+
+        Steps: a process of its own runs batches, again and again, with one driver; what it holds is compared.
+        Pass: at some point, it holds no more after 20 batches, or after 40 or 160, than before them.
+        If it fails: look for what a module, a class or a cache remembers of rows, files or segments; give it a bound.
+        """
+        job = self._job(target, tmp_path / "many-batches")
+        share = [self.batch([number]) for number in range(2)]
+        added = processes().run(growth_of_job, job, share, timeout_s=self.case_seconds)
+        if added is None:
+            not_tried("bounded memory in many batches", "time for more of them")
+        assert not added, f"each batch adds to what the process holds: {added}"
 
     @proves(Capability.STREAM_WRITE)
     def test_a_commit_costs_no_more_than_it_has_to(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:

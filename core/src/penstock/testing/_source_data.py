@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import time
 from collections import Counter
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,9 +14,10 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.testing._calls import slowness
 from penstock.testing._capabilities import proves
 from penstock.testing._machines import elsewhere
-from penstock.testing._memory import peak_growth_bytes
+from penstock.testing._memory import HeldBytes, counting_objects, peak_growth_bytes
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._rows import ODD_TEXTS, SPARK_TYPES, shown_cell
 from penstock.testing._source_base import SourceBase
@@ -24,17 +28,43 @@ __all__ = ["SourceDataCases"]
 
 #: Rows that are looked at together: as objects they take much more memory.
 _AT_ONCE = 1000
+#: Of the case about memory: what differs from run to run (bytes), and for how long it looks for an end of growth.
+_SMALL_CHANGE, _MEMORY_S = 64 << 10, 30.0
 #: What systems and authors take for the most rows of a page or a request.
 _LIMITS = (1, 25, 50, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
 
 
+@dataclass
+class _Reading:
+    """What was read, with its size as Arrow has it, and what tasks held of it at most, and kept when they had ended."""
+
+    rows: int = 0
+    bytes: int = 0
+    peak: int = 0
+    kept: int = 0
+
+    def _most(self, less: _Reading) -> int:
+        # Half of what there is more to read: whoever holds it all, in any form, holds more.
+        return _SMALL_CHANGE + (self.bytes - less.bytes) // 2
+
+    def keeps_more_than(self, less: _Reading) -> bool:
+        """Whether it keeps more, since it is more than was read there."""
+        return self.kept - less.kept > self._most(less)
+
+    def holds_more_than(self, less: _Reading) -> bool:
+        """Whether it holds or keeps more, since it is more than was read there."""
+        return self.peak - less.peak > self._most(less) or self.keeps_more_than(less)
+
+
 class SourceDataCases(SourceBase):
     """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
-    meanwhile. ``equal_rows``: whether the system keeps two rows that are equal; not if a column is a key.
+    meanwhile; ``read_ahead_bytes``: how much of what it reads it may hold. ``equal_rows``: whether the system keeps two
+    rows that are equal; not if a column is a key.
     """
 
-    many: ClassVar[int] = 1_000_000
+    many: ClassVar[int] = 200_000
     most_memory_bytes: ClassVar[int] = 128 << 20
+    read_ahead_bytes: ClassVar[int] = 16 << 20
     equal_rows: ClassVar[bool] = True
 
     def _put_table(self, origin: SourceOrigin, table: pa.Table, what: str) -> None:
@@ -92,34 +122,69 @@ class SourceDataCases(SourceBase):
     def test_many_rows_in_bounded_memory(self, origin: SourceOrigin) -> None:
         """Purpose: a task may read more rows than fit into memory.
 
-        Steps: ``many`` rows are put there; batches are planned and read until they have come.
-        Pass: the process grows by less than ``most_memory_bytes`` while tasks read; as many rows have come, and their
-        numbers add up.
-        If it fails: bound the elements that a fetch returns to a few MiB. Numbers that do not add up were cut where a
-        block ends.
+        Steps: half of ``many`` rows are put there and read from the beginning, then all of them; twice as many as long
+        as a task holds more for more rows, and there is time.
+        Pass: a task holds no more for more rows than before, or what it holds does not exceed ``read_ahead_bytes`` (the
+        verdict says if no more could be tried); nothing is kept when it has ended; and its process grows by less than
+        ``most_memory_bytes``. As many rows have come, and their numbers add up.
+        If it fails: bound the elements that a fetch returns to a few MiB, and hand them on before the next fetch. What
+        is handed on is not yours any more. Numbers that do not add up were cut where a block ends.
         """
-        origin.put(range(self.many))
-        query = SourceQuery(self._source(origin), self.schema)
-        read = total = 0
+        bulk = replace(origin, options={**origin.options, **origin.in_bulk})
+        until = time.monotonic() + _MEMORY_S * slowness()
+        rows = self.many // 2
+        bulk.put(range(rows))
+        with counting_objects():
+            before = self._read_many(bulk, rows)
+            for number in itertools.count():
+                began = time.monotonic()
+                bulk.put(range(rows, 2 * rows))
+                rows *= 2
+                found = self._read_many(bulk, rows)
+                if not found.holds_more_than(before):
+                    break
+                most = self.read_ahead_bytes
+                assert found.peak < most, f"a task that reads {rows:,} rows holds {found.peak >> 20} MiB of them"
+                assert not (number and found.keeps_more_than(before)), (
+                    f"{found.kept:,} bytes of {rows:,} rows are kept when they were handed on, and {before.kept:,} of "
+                    "half as many"
+                )
+                if time.monotonic() + 3 * (time.monotonic() - began) > until:
+                    not_tried("bounded memory", f"more than {rows:,} rows in 'many', or lower 'read_ahead_bytes'")
+                before = found
 
-        def read_batch(batch: int) -> None:
-            nonlocal read, total
-            for splits in query.tasks(batch):
+    def _read_many(self, origin: SourceOrigin, rows: int) -> _Reading:
+        """Reads that many rows from the beginning."""
+        query, found, total = SourceQuery(self._source(origin), self.schema), _Reading(), 0
+
+        def read(batch: int) -> None:
+            nonlocal total
+            tasks = query.tasks(batch)
+            held = HeldBytes()
+            for splits in tasks:
                 for part in query.read_task(splits):
-                    read += part.num_rows
-                    for at in range(0, part.num_rows, _AT_ONCE):
-                        total += sum(map(self.id_of, part.slice(at, _AT_ONCE).to_pylist()))
+                    found.peak = max(found.peak, held.now())
+                    found.rows += part.num_rows
+                    found.bytes += part.nbytes
+                    if rows <= self.many:  # that of more is not worth the time
+                        for at in range(0, part.num_rows, _AT_ONCE):
+                            total += sum(map(self.id_of, part.slice(at, _AT_ONCE).to_pylist()))
+            part = None
+            found.kept += held.kept()
 
         try:
-            while read < self.many:
+            while found.rows < rows:
                 batch = self._plan(query)
-                grown = peak_growth_bytes(functools.partial(read_batch, batch))
+                grown = peak_growth_bytes(functools.partial(read, batch))
                 query.commit(batch)
+                query.forget()
                 assert grown < self.most_memory_bytes, f"the tasks grew by {grown >> 20} MiB"
-            assert read == self.many, f"{read} rows came of {self.many}"
-            assert total == sum(range(self.many)), f"as many rows as were put there came, and {total} is not their sum"
+            assert found.rows == rows, f"{found.rows} rows came of {rows}"
+            if rows <= self.many:
+                assert total == sum(range(rows)), f"as many rows as were put there came, and {total} is not their sum"
         finally:
             query.stop()
+        return found
 
     @proves(Capability.STREAM_READ)
     def test_equal_rows_are_all_read(self, query: SourceQuery, origin: SourceOrigin) -> None:

@@ -6,6 +6,7 @@ offset as the JSON text that Spark would store and every task's reader pickled. 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from penstock.metrics import Metrics
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReaderContext, Source, SourceReader
 from penstock.spark import BatchReader, StreamReader
+from penstock.testing._calls import calling
 
 __all__ = ["SourceQuery"]
 
@@ -66,11 +68,16 @@ class SourceQuery:
         if self.done < len(self.offsets):
             return self.done
         start = self._offset(self.done)
-        end = json.dumps(self.reader.latestOffset(start, self.reader.getDefaultReadLimit()))
+        with calling("the plan of a batch"):
+            end = json.dumps(self.reader.latestOffset(start, self.reader.getDefaultReadLimit()))
         if json.loads(end) == start:
             return None
         self.offsets.append(end)
         return len(self.offsets) - 1
+
+    def forget(self) -> None:
+        """Keeps no text of an offset that no batch needs any more, as an engine that has them in files."""
+        self.offsets[: self.done - 1] = [""] * (self.done - 1)
 
     def wait(self, seconds: float) -> None:
         """Until a background call of the enumerator has a result, or for so long if there is none."""
@@ -89,9 +96,16 @@ class SourceQuery:
     def read_task(self, splits: list[Any]) -> Iterator[pa.RecordBatch]:
         """Runs one attempt of one task, in a process of its own: everything is created again."""
         source = pickle.loads(pickle.dumps(self.source))
-        yield from SourceReader(source, ReaderContext(self.schema, self.metrics, self.retry)).read(
+        rows = SourceReader(source, ReaderContext(self.schema, self.metrics, self.retry)).read(
             pickle.loads(pickle.dumps(splits))
         )
+        with contextlib.closing(rows):  # type: ignore[type-var]
+            while True:
+                with calling("the reader of a task"):
+                    part = next(rows, None)
+                if part is None:
+                    return
+                yield part
 
     def read(self, batch: int) -> list[dict[str, Any]]:
         """Returns every row of a planned batch."""
@@ -104,8 +118,9 @@ class SourceQuery:
 
     def tell(self, reader: StreamReader, batch: int) -> None:
         """Tells a driver that a batch is done, and asks it what waits, as the engine does for its progress."""
-        reader.commit(self._offset(batch + 1))
-        reader.reportLatestOffset()
+        with calling("the note that a batch is done"):
+            reader.commit(self._offset(batch + 1))
+            reader.reportLatestOffset()
 
     def run_batch(self) -> list[dict[str, Any]] | None:
         """Runs one batch from its plan to the engine's note; ``None`` if there is nothing to read now."""
@@ -119,11 +134,13 @@ class SourceQuery:
     def read_all_now(self) -> list[dict[str, Any]]:
         """Runs a batch read: ``spark.read``."""
         reader = BatchReader(pickle.loads(pickle.dumps(self.source)), self.schema, self.parallelism, None, self.retry)
-        partitions: list[Any] = reader.partitions()
+        with calling("the plan of a batch read"):
+            partitions: list[Any] = reader.partitions()
         return [row for one in partitions for part in self.read_task(one.splits) for row in part.to_pylist()]
 
     def stop(self) -> None:
         """Ends the driver's threads."""
         if self._reader is not None:
-            self._reader.stop()
+            with calling("the end of the enumerator"):
+                self._reader.stop()
             self._reader = None

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 from penstock.connector import Capability
 from penstock.serialization import Versioned
 from penstock.testing._capabilities import proves
+from penstock.testing._memory import growth_of_batches
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._processes import processes
 from penstock.testing._source_base import SourceBase
 from penstock.testing._source_engine import SourceQuery
 from penstock.testing._source_processes import SourceJob, read_many
 from penstock.testing._stored import problems_in
+from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SourceResourceCases"]
 
 _WARM_UP, _MORE = 5, 20
+#: More than are compared.
+_BATCHES = 400
 
 
 class SourceResourceCases(SourceBase):
@@ -96,6 +101,33 @@ class SourceResourceCases(SourceBase):
         early, late = sizes[19] - sizes[4], sizes[39] - sizes[24]
         assert late <= 15 * 300, f"the offset grew from {sizes[24]} to {sizes[39]} bytes in 15 batches of one row"
         assert late <= 2 * max(early, 0) + 300, f"the offset grows faster and faster: {sizes[4::5]} bytes"
+
+    @proves(Capability.STREAM_READ)
+    def test_many_batches_in_bounded_memory(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a query runs for months, and what it keeps of each batch adds up.
+
+        Steps: rows come and a batch is run, again and again, by one driver; what its process holds is compared.
+        Pass: at some point, it holds no more after 20 batches, or after 40 or 160, than before them.
+        If it fails: forget what was handed out once it is part of a state that is stored; give caches a bound.
+        """
+        if self._is_bounded:
+            if self.limit is None:
+                does_not_apply("a bounded source without a limit has one batch")
+            origin.put(range(self.limit[2] * _BATCHES))
+        numbers = itertools.count()
+
+        def run_batch() -> None:
+            if not self._is_bounded:
+                origin.put([next(numbers)])
+            batch = self._plan(query)
+            query.read(batch)
+            query.commit(batch)
+            query.forget()
+
+        added = growth_of_batches(run_batch, lambda: len(query.offsets[-1]), engines=1)
+        if added is None:
+            not_tried("bounded memory in many batches", "time for more of them")
+        assert not added, f"each batch adds to what the process holds: {added}"
 
     @proves(Capability.STREAM_READ)
     def test_nothing_is_left_open(self, query: SourceQuery, origin: SourceOrigin) -> None:

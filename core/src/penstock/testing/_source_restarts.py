@@ -13,6 +13,7 @@ from penstock.connector import Capability
 from penstock.errors import RetriableError
 from penstock.retry import RetryPolicy
 from penstock.testing._away import for_a_moment, only_if_it_may_pass
+from penstock.testing._calls import patiently
 from penstock.testing._capabilities import proves
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._processes import processes
@@ -190,7 +191,7 @@ class SourceRestartCases(SourceBase):
         try:
             self._put(origin, 0, 10, 20)
             batch = self._plan(query)
-            with origin.unreachable(), pytest.raises((OSError, RetriableError)):
+            with origin.unreachable(), patiently(), pytest.raises((OSError, RetriableError)):
                 query.read(batch)
             query.restart()
             seen = self._ids(query.read(batch))
