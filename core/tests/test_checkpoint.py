@@ -72,7 +72,7 @@ def test_a_checkpoint_without_its_metadata_is_no_target_of_batch_writes(checkpoi
     (checkpoint / log).write_text("v1")
     (checkpoint / "penstock" / "decisions").mkdir(exist_ok=True)
     (checkpoint / "penstock" / "decisions" / "0.json").write_text("{}")
-    for command in (penstock.finish, take_over):
+    for command in (finish, take_over):
         with pytest.raises(BadConfigurationError, match="no 'metadata' file: put that back from a copy"):
             command(str(checkpoint))
 

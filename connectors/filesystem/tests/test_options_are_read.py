@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from option_tests.declared import check_uses
-from penstock import BadConfigurationError
+from penstock.errors import BadConfigurationError
 from penstock.options import _set as option_set
 from penstock.spark._data_source import data_source_of
 from penstock_filesystem.options import SINK_OPTIONS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["CALL_SHARE", "calling", "overdue", "patiently", "progress", "slowness", "stacks"]
 
-#: So much of a case's limit is what one call may take: ten seconds of two minutes.
+#: The share of a case's limit that one call may take: ten seconds of two minutes.
 CALL_SHARE = 12
 #: Of its time, what a process runs that only waits; and how much slower a server answers at most.
 _IDLE_SHARE, _MOST_SLOWNESS_OF_OTHERS = 0.02, 2.0

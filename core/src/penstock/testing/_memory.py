@@ -22,7 +22,7 @@ from penstock.testing._calls import slowness
 __all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_bytes", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
-#: Batches that fill what has a bound. Then so many are compared, and more, as long as they have added that much for
+#: Batches that fill what has a bound. Then this number is compared, and more, as long as they have added that much for
 #: each: what holds 128 things, as caches do, is full before the last ones have ended.
 _WARM_UP, _COMPARED = 10, (20, 40, 160)
 _LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.5

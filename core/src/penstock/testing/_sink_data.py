@@ -64,7 +64,7 @@ class SinkDataCases(SinkBase):
 
         Steps: rows with numbers up to 2^53 + 1 are written, which neither 32 bits nor a float can hold.
         Pass: every row can be read once, unless the sink refuses them.
-        If it fails: keep whole numbers as such on their way, and give the column a type that holds them.
+        If it fails: keep whole numbers whole in every step, and give the column a type that holds them.
         """
         numbers = [0, 2**31 - 1, 2**31, 2**40 + 7, 2**53 + 1]
         try:
@@ -75,7 +75,7 @@ class SinkDataCases(SinkBase):
 
     @proves(Capability.STREAM_WRITE)
     def test_a_nul_in_a_text_is_written_or_refused(self, target: SinkTarget, tmp_path: Path) -> None:
-        """Purpose: a text may hold the character NUL, where libraries in C take it for the end.
+        """Purpose: a text may hold the character NUL, where libraries in C see the end.
 
         Steps: rows with such texts are written, and read back; one by one if a value is refused.
         Pass: each text can be read as it was written; or it is refused, with BadDataError.

@@ -44,15 +44,15 @@ class _Reading:
     kept: int = 0
 
     def _most(self, less: _Reading) -> int:
-        # Half of what there is more to read: whoever holds it all, in any form, holds more.
+        # Half of what there is more to read: a reader that holds it all, in any form, holds more.
         return _SMALL_CHANGE + (self.bytes - less.bytes) // 2
 
     def keeps_more_than(self, less: _Reading) -> bool:
-        """Whether it keeps more, since it is more than was read there."""
+        """Returns whether more is kept than in a reading of less, by more than what varies from reading to reading."""
         return self.kept - less.kept > self._most(less)
 
     def holds_more_than(self, less: _Reading) -> bool:
-        """Whether it holds or keeps more, since it is more than was read there."""
+        """Returns whether more is held or kept than in a reading of less, by more than what varies."""
         return self.peak - less.peak > self._most(less) or self.keeps_more_than(less)
 
 

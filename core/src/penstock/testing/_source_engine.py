@@ -118,7 +118,7 @@ class SourceQuery:
 
     def tell(self, reader: StreamReader, batch: int) -> None:
         """Tells a driver that a batch is done, and asks it what waits, as the engine does for its progress."""
-        with calling("the note that a batch is done"):
+        with calling("the notice of a batch that is done"):
             reader.commit(self._offset(batch + 1))
             reader.reportLatestOffset()
 
