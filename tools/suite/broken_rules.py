@@ -279,7 +279,7 @@ RULES = [
         "penstock.retry",
         "        if failures and left <= 0:\n",
         "        if False:\n",
-        seed=12,
+        seed=348,
     ),
     Rule(
         "what coordinators remember of the last transaction is asked for",
