@@ -34,8 +34,9 @@ def test_it_starts(module):
     assert done.returncode == 0 and "--seed" in done.stdout, done.stderr
 
 
-def test_schedules_are_counted_until_the_protocol_changes(tmp_path):
-    path, code = tmp_path / "simulated.json", tmp_path / "core/src/penstock/sink/_sink.py"
+@pytest.mark.parametrize("name", ["sink/_sink.py", "spark/_write.py", "retry.py"])
+def test_schedules_are_counted_until_the_protocol_changes(tmp_path, name):
+    path, code = tmp_path / "simulated.json", tmp_path / "core/src/penstock" / name
     code.parent.mkdir(parents=True)
     code.write_text("one")
     assert simulated.record(100, 7, path, tmp_path) == 100
@@ -43,6 +44,10 @@ def test_schedules_are_counted_until_the_protocol_changes(tmp_path):
     assert json.loads(path.read_text())["processes killed"] == 10
     code.write_text("two")
     assert simulated.record(20, 1, path, tmp_path) == 20
+
+
+def test_the_code_whose_schedules_are_counted_is_there():
+    assert all((simulated.ROOT / name).exists() for name in simulated._CODE)
 
 
 @pytest.fixture

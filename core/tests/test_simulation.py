@@ -48,7 +48,8 @@ def _quiet(caplog):
     "schedules", [250, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a minute or two has room for"))]
 )
 def test_schedules_by_chance(target, schedules):
-    check_schedules(TARGETS[target], schedules, "killed before", "times out", "done, and fails")
+    ends = "killed before", "times out", "done, and fails", "refused", "unanswered, and late"
+    check_schedules(TARGETS[target], schedules, *ends)
 
 
 @pytest.mark.parametrize("target", TARGETS)

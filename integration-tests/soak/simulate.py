@@ -1,7 +1,7 @@
 """``scripts/soak simulate``: as many schedules of the commit protocol as fit into the time, or as are asked for.
 
 Every core runs schedules of all targets in turn: of a query's own sink and of a batch function; and of ``df.write``, on
-the models of a disk and of stores. Prints what was covered, and every failure; those of queries are shrunk.
+the models of a disk and of stores. Prints what was covered, and every failure, shrunk.
 """
 
 from __future__ import annotations

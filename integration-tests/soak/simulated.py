@@ -14,9 +14,10 @@ __all__ = ["FILE", "record"]
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("simulated.json")
-#: The protocol and the sinks that are simulated.
+#: The protocol, ``df.write`` and the sinks that are simulated.
 _CODE = (
     *(f"core/src/penstock/{name}" for name in ("_commit", "checkpoint", "sink", "storage")),
+    *(f"core/src/penstock/{name}" for name in ("spark/_write.py", "retry.py")),
     *(f"connectors/{name}/src/penstock_{name}/sink" for name in ("filesystem", "kafka", "pravega")),
 )
 
@@ -40,6 +41,10 @@ def record(schedules: int, killed: int, path: Path = FILE, root: Path = ROOT) ->
 
 def _hash(root: Path) -> str:
     found = hashlib.sha256()
-    for path in sorted(path for folder in _CODE for path in (root / folder).rglob("*.py")):
+    for path in sorted(path for name in _CODE for path in _files(root / name)):
         found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else list(place.rglob("*.py"))

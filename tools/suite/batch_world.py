@@ -13,13 +13,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import penstock.checkpoint._batch_writes as batch_writes
 import penstock.spark._write as write
-from penstock._commit import DisplacedError, GaveWayError, Link
+from penstock._commit import DisplacedError, GaveWayError
 from penstock.checkpoint._commands import _finish_writes
 from penstock.errors import DataLostError, RetriableError
 from penstock.retry import RetryPolicy
@@ -29,11 +30,12 @@ from penstock.system import use as use_system
 from penstock.testing.simulation import Event, Failure, Plan, Process, Report, Scheduler, Violation, plan_of
 from penstock.testing.simulation._choices import Choices, SeededChoices
 from penstock.testing.simulation._scheduler import SimulatedSystem, Stuck
-from penstock.testing.simulation._target import use
+from penstock.testing.simulation._search import shortest
+from penstock.testing.simulation._target import KeptLinks, check_patience, use
 from penstock_filesystem.options import SINK_OPTIONS
 from suite.file_model import FileTarget
 
-__all__ = ["BatchWorld", "MakeFileTarget", "check_writes", "search_writes"]
+__all__ = ["BatchWorld", "MakeFileTarget", "check_writes", "run_write", "search_writes"]
 
 #: A model of a store, whose calls a scheduler answers.
 MakeFileTarget = Callable[[Scheduler], FileTarget]
@@ -52,7 +54,7 @@ class BatchWorld:
         self.plan = plan
         self.scheduler = Scheduler(choices, plan.faults)
         self.target = make_target(self.scheduler)
-        self.target.links = self._links
+        self.target.links = KeptLinks(self.target.files, "/decisions/")
         # There is only one clean-up, after which a list that is behind would leave garbage.
         self.target.lists_may_be_behind = False
         self.retry = RetryPolicy(plan.retry_s)
@@ -60,7 +62,6 @@ class BatchWorld:
         self.told: str | None = None
         self._left = Counter(finish=plan.finishes, take_over=plan.takeovers, power=plan.power_failures)
         self._helpers = 0
-        self._parsed: dict[bytes, Link] = {}
         self._is_recorded = self._has_stragglers = False
         self.scheduler.events = self._events()
         self.scheduler.after_step = self._check
@@ -182,21 +183,13 @@ class BatchWorld:
 
     # The oracles.
 
-    def _links(self) -> Sequence[Link]:
-        links = []
-        for path, data in self.target.files.items():
-            if "/decisions/" in path and path.endswith(".json"):
-                if data not in self._parsed:
-                    self._parsed[data] = Link.from_bytes(data, done=False, where=path)
-                links.append(self._parsed[data])
-        return links
-
     def _check(self) -> None:
         is_there = any(path.endswith("/sink.json") for path in self.target.files)
         if self._is_recorded and not is_there:
             self._has_stragglers = self._others_go_on()
         self._is_recorded = is_there
         self.target.check(self.scheduler.counts, self.plan.takeovers + self.plan.finishes + 2)
+        check_patience(self.scheduler, self.plan.retry_s)
 
     def _others_go_on(self) -> bool:
         """Returns whether others have done something since the process that has just removed the record of the write
@@ -250,13 +243,28 @@ def _searched(seeds: Iterable[int], make_target: MakeFileTarget, told: set[str |
     """Adds to ``told`` what the users of the writes were told."""
     report = Report()
     for seed in seeds:
-        choices = SeededChoices(seed)
-        world = BatchWorld(choices, plan_of(seed), make_target)
-        try:
-            world.run()
-        except Violation as violation:
-            report.failures.append(Failure(seed, str(violation), choices.made, world.scheduler.trace))
+        failure = run_write(seed, make_target, SeededChoices(seed), report, told)
+        if failure is not None:
+            report.failures.append(shortest(failure, partial(run_write, seed, make_target)))
             break
-        report.add(world.scheduler, world.target.links())
-        told.add(world.told if world.told in (None, "") else "failed")
     return report
+
+
+def run_write(
+    seed: int,
+    make_target: MakeFileTarget,
+    choices: Choices,
+    report: Report | None = None,
+    told: set[str | None] | None = None,
+) -> Failure | None:
+    """Runs one write to its end: what it violates, if it does. Adds to ``told`` what its user was told."""
+    world = BatchWorld(choices, plan_of(seed), make_target)
+    try:
+        world.run()
+    except Violation as violation:
+        return Failure(seed, str(violation), choices.made, world.scheduler.trace)
+    if report is not None:
+        report.add(world.scheduler, world.target.links())
+    if told is not None:
+        told.add(world.told if world.told in (None, "") else "failed")
+    return None

@@ -275,6 +275,13 @@ RULES = [
         seed=0,
     ),
     Rule(
+        "what has failed for retryTimeout ends its process",
+        "penstock.retry",
+        "        if failures and left <= 0:\n",
+        "        if False:\n",
+        seed=348,
+    ),
+    Rule(
         "what coordinators remember of the last transaction is asked for",
         _KAFKA,
         "if _is_remembered(committable, state) or self._is_proven(committable, patience):",

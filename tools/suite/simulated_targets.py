@@ -6,6 +6,7 @@ from functools import partial
 
 from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
 from suite.azure_model import AzureTarget, RepeatingAzureTarget
+from suite.cassandra_model import CassandraTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.kafka_model import KafkaTarget
@@ -29,6 +30,7 @@ TARGETS: dict[str, MakeTarget] = {
     "files on Azure, requests sent twice": RepeatingAzureTarget,
     "files on Google's store": GcsTarget,
     "files on Google's store, requests sent twice": RepeatingGcsTarget,
+    "Cassandra, write-ahead": CassandraTarget,
     "Kafka": KafkaTarget,
     "Pravega": PravegaTarget,
 }

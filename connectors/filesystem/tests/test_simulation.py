@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from penstock.testing.simulation import _search
+from penstock.testing.simulation._choices import PlayedChoices, SeededChoices
 from suite.azure_model import AzureTarget, RepeatingAzureTarget
-from suite.batch_world import check_writes
+from suite.batch_world import check_writes, run_write, search_writes
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.schedules import check_schedules, check_seed
@@ -39,6 +43,17 @@ def test_schedules_by_chance_of_a_batch_function(target, schedules):
 )
 def test_batch_writes_by_chance(target, schedules):
     check_writes(target, schedules)
+
+
+def test_a_batch_write_that_fails_is_shown_as_short_as_it_can_be(monkeypatch, caplog):
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(DiskTarget, "left", lambda self: ["something"])
+    monkeypatch.setattr(_search, "_MOST_TRIES", 40)
+    (failure,) = search_writes(range(1000), DiskTarget).failures
+    assert "stays forever" in failure.violation
+    whole = run_write(failure.seed, DiskTarget, SeededChoices(failure.seed))
+    again = run_write(failure.seed, DiskTarget, PlayedChoices(failure.choices))
+    assert again.trace == failure.trace and len(failure.choices) < len(whole.choices)
 
 
 @pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget, RepeatingGcsTarget])

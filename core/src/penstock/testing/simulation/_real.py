@@ -109,7 +109,7 @@ class RealTarget(SimulatedTarget):
                 use_system(simulated)
                 self.changes += label.startswith(("publish", "prepare"))
 
-        return self.scheduler.call(label, really, may_fail=may_fail)
+        return self.scheduler.call(label, really, may_fail=may_fail, of="target" if may_fail else "")
 
     def close(self) -> None:
         """Closes what the processes that were killed had open."""

@@ -7,7 +7,10 @@ chooses whose turn it is and how the call ends:
 - it is done, and answered;
 - its process is killed before it, after it, or inside it (what a killed call leaves, its *torn* form, is there then);
 - it fails, and nothing was done; or it was done all the same;
-- it fails by a timeout, and is done at some later time, or never.
+- it fails by a timeout, and is done at some later time, or never;
+- it meets an *outage* of the system that it asks: every call of every process to that system fails until it is over.
+  The system refuses calls at once, or answers none: then each caller waits for its timeout, and what it has asked for
+  is done, or is done later, or never.
 
 A process that is killed never runs again: nothing that it would do in ``finally`` has an effect.
 """
@@ -26,11 +29,13 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from penstock.system import System
 from penstock.testing.simulation._choices import Choices
 
-__all__ = ["Event", "Faults", "Process", "Scheduler", "SimulatedSystem", "Stuck"]
+__all__ = ["TIMEOUT_S", "Event", "Faults", "Process", "Scheduler", "SimulatedSystem", "Stuck"]
 
 ResultT = TypeVar("ResultT")
 _MOST_STEPS = 20_000
 _START_US = 1_800_000_000_000_000
+#: For how long a process waits for the answer of a system that gives none (s).
+TIMEOUT_S = 10.0
 
 
 class Stuck(AssertionError):
@@ -50,6 +55,10 @@ class Faults:
     switch: float = 0.2
     #: How probable it is, at each step, that one of the events that may happen at any time does.
     event: float = 0.02
+    #: How many outages begin, how probable it is at each call, and how long one may last (s).
+    outages: int = 0
+    outage: float = 0.02
+    outage_s: tuple[float, ...] = (20.0, 90.0, 600.0)
 
 
 @dataclass(eq=False)
@@ -63,6 +72,10 @@ class Process:
     call: _Call | None = None
     until: Callable[[], bool] | None = None
     wakes_at: float = 0.0
+    #: What it learns when it wakes up.
+    answer: _Raised | None = None
+    #: For how long it has waited, for answers and between tries, since the last of its calls that met no outage (s).
+    cut_off_s: float = 0.0
     threads: list[Process] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
     error: BaseException | None = None
@@ -92,6 +105,15 @@ class _Call:
     may_fail: bool
     may_kill: bool
     may_be_late: bool
+    of: str
+
+
+@dataclass
+class _Outage:
+    """``answers``: with a refusal."""
+
+    until_us: int
+    answers: bool
 
 
 @dataclass
@@ -128,6 +150,9 @@ class Scheduler:
         self._crashes = self.faults.crashes
         self._late_calls = self.faults.late_calls
         self._errors = self.faults.errors
+        self._outages = self.faults.outages
+        #: Those that last, by the system.
+        self._out: dict[str, _Outage] = {}
 
     # What simulated processes use.
 
@@ -179,10 +204,11 @@ class Scheduler:
         may_fail: bool = True,
         may_kill: bool = True,
         may_be_late: bool = True,
+        of: str = "target",
     ) -> ResultT:
         """Does ``effect`` when it is this process's turn, and returns what it returns.
 
-        ``may_be_late``: also after its caller got a timeout.
+        ``may_be_late``: also after its caller got a timeout. ``of`` names the system that is asked, which may be out.
 
         A call that is made by another one's effect is a part of that.
         """
@@ -191,7 +217,7 @@ class Scheduler:
             return effect()
         if not process.root.alive:
             raise GreenletExit
-        process.call = _Call(label, effect, torn, may_fail, may_kill, may_be_late)
+        process.call = _Call(label, effect, torn, may_fail, may_kill, may_be_late, of)
         answer = self._main.switch()
         if not process.root.alive:
             raise GreenletExit
@@ -221,10 +247,14 @@ class Scheduler:
         """Returns all that decides what the processes can do from now on; hashable."""
         return (
             tuple(
-                sorted((one.name, one.history, one.skew_us, tuple(sorted(one.ended.items()))) for one in self.processes)
+                sorted(
+                    (one.name, one.history, one.skew_us, one.wakes_at, tuple(sorted(one.ended.items())))
+                    for one in self.processes
+                )
             ),
             tuple(sorted(one[:3] for one in self.in_flight)),
-            (self._crashes, self._late_calls, self._errors, self.clock_us),
+            (self._crashes, self._late_calls, self._errors, self._outages, self.clock_us),
+            tuple(sorted((of, one.until_us, one.answers) for of, one in self._out.items())),
         )
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
@@ -241,6 +271,7 @@ class Scheduler:
         """Returns when the clock has moved so far."""
         until = self.clock_us + int(seconds * 1_000_000)
         process = self.current
+        process.cut_off_s += seconds
         process.wakes_at = until
         self.wait_until(lambda: self.clock_us >= until)
         process.wakes_at = 0
@@ -288,7 +319,8 @@ class Scheduler:
 
     def stop_faults(self) -> None:
         """Answers all calls and kills no process from now on; calls that are late still land."""
-        self._crashes = self._late_calls = self._errors = 0
+        self._crashes = self._late_calls = self._errors = self._outages = 0
+        self._out.clear()
         self.events = [event for event in self.events if not event.is_fault]
 
     def close(self) -> None:
@@ -323,8 +355,9 @@ class Scheduler:
         self._last = process
         self.clock_us += self.tick_us
         if process.call is None:
-            process.until = None
-            self._resume(process, None)
+            answer, process.answer = process.answer, None
+            process.until, process.wakes_at = None, 0.0
+            self._resume(process, answer)
             return
         self._answer(process, process.call)
 
@@ -332,6 +365,9 @@ class Scheduler:
         sleepers = [process.wakes_at for process in self.processes if process.wakes_at > self.clock_us]
         if sleepers:
             self.clock_us = int(min(sleepers))
+        elif self._out and not self.choices.pick(2, 0.5):
+            self.clock_us = min(one.until_us for one in self._out.values())
+            self._note("", "time passes until an outage is over", "")
         elif self.in_flight:
             self._land(0)
         else:
@@ -352,6 +388,8 @@ class Scheduler:
     def _answer(self, process: Process, call: _Call) -> None:
         process.call = None
         how = self._how(call)
+        if how != "refused" and not how.startswith("unanswered"):
+            process.cut_off_s = 0.0
         self.counts[how] += 1
         self.calls[call.label.split(maxsplit=1)[0]] += 1
         if how == "killed before":
@@ -360,7 +398,9 @@ class Scheduler:
             assert call.torn is not None
             call.torn()
             self._end(process, call, how)
-        elif how in ("fails", "times out"):
+        elif how.startswith("unanswered"):
+            self._leave_unanswered(process, call, how)
+        elif how in ("fails", "times out", "refused"):
             if how == "times out":
                 self.in_flight.append((process.name, call.label, process.history, call.effect))
             self._note(process.name, call.label, how)
@@ -377,10 +417,13 @@ class Scheduler:
             self._resume(process, answer)
 
     def _how(self, call: _Call) -> str:
+        outage = self._outage_of(call)
         if call.may_kill and self._crashes and self.choices.pick(2, 1 - self.faults.crash):
             self._crashes -= 1
             ways = ["killed before", "killed after", *(["killed inside"] if call.torn is not None else [])]
-            return ways[self.choices.pick(len(ways), 1 / len(ways))]
+            return ways[self.choices.pick(len(ways), 1 / len(ways))] if outage is None else ways[0]
+        if outage is not None:
+            return self._how_in_outage(call, outage)
         if call.may_fail and call.may_be_late and self._late_calls and self.choices.pick(2, 1 - self.faults.late):
             self._late_calls -= 1
             return "times out"
@@ -388,6 +431,41 @@ class Scheduler:
             self._errors -= 1
             return ("fails", "done, and fails")[self.choices.pick(2, 0.5)]
         return "done"
+
+    def _outage_of(self, call: _Call) -> _Outage | None:
+        """Returns the outage that a call meets, or begins."""
+        if not call.of:
+            return None
+        outage = self._out.get(call.of)
+        if outage is not None and outage.until_us <= self.clock_us:
+            del self._out[call.of]
+            outage = None
+        if outage is None and self._outages and self.choices.pick(2, 1 - self.faults.outage):
+            self._outages -= 1
+            lengths = self.faults.outage_s
+            length_s = lengths[self.choices.pick(len(lengths), 1 / len(lengths))]
+            outage = _Outage(self.clock_us + int(length_s * 1_000_000), self.choices.pick(2, 0.5) == 0)
+            self._out[call.of] = outage
+            what = "refuses calls" if outage.answers else "does not answer"
+            self._note("", f"the {call.of} {what} for {length_s:g} s", "")
+        return outage
+
+    def _how_in_outage(self, call: _Call, outage: _Outage) -> str:
+        if outage.answers:
+            return "refused"
+        ways = ["unanswered", "unanswered, and done", *(["unanswered, and late"] if call.may_be_late else [])]
+        return ways[self.choices.pick(len(ways), 0.5)]
+
+    def _leave_unanswered(self, process: Process, call: _Call, how: str) -> None:
+        if how == "unanswered, and late":
+            self.in_flight.append((process.name, call.label, process.history, call.effect))
+        elif how == "unanswered, and done":
+            self._do(call)
+        self._note(process.name, call.label, how)
+        wakes_at = self.clock_us + int(TIMEOUT_S * 1_000_000)
+        process.cut_off_s += TIMEOUT_S
+        process.answer = _Raised(OSError(f"{call.label}: no answer (simulated)"))
+        process.wakes_at, process.until = wakes_at, lambda: self.clock_us >= wakes_at
 
     @staticmethod
     def _do(call: _Call) -> Any:

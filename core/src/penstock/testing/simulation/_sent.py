@@ -23,6 +23,12 @@ from penstock.testing.simulation._target import SimulatedTarget, Violation, targ
 
 __all__ = ["CellTarget", "SendTarget"]
 
+#: How calls end whose caller does not know what they have done, or does not live to know it.
+_UNHEARD = (
+    *("killed", "times out", "fails", "done, and fails"),
+    *("refused", "unanswered", "unanswered, and done", "unanswered, and late"),
+)
+
 
 class SendTarget(SimulatedTarget):
     """A system that takes rows and can't tell a second sending from a first; and what was recorded of it."""
@@ -45,7 +51,7 @@ class SendTarget(SimulatedTarget):
 
     def check(self, faults: Counter[str], owners: int) -> None:
         """Checks, for each sender that was killed, displaced or unanswered, the segments that it was sending."""
-        ended = faults["killed"] + faults["times out"] + faults["fails"] + faults["done, and fails"]
+        ended = sum(faults[how] for how in _UNHEARD)
         if len(self.twice) > 2 * (ended + owners - 1):
             raise Violation(f"{sorted(self.twice)} were sent twice, more than senders were killed or displaced")
 

@@ -50,7 +50,7 @@ class SimulatedStorage(Storage):
     def _call(self, what: str, path: str, effect: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
         self.calls[what] = self.calls.get(what, 0) + 1
         short = path.partition("/penstock/")[2] or path
-        return self._scheduler.call(f"{what} {short}", effect, torn=torn)
+        return self._scheduler.call(f"{what} {short}", effect, torn=torn, of="store")
 
     def read(self, path: str) -> bytes:
         data: bytes = self._call("read", path, lambda: self.inner.read(path))

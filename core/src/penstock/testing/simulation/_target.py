@@ -4,23 +4,55 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from penstock._commit import Link
 from penstock.sink import TwoPhaseCommitSink
-from penstock.testing.simulation._scheduler import Event, Scheduler
+from penstock.testing.simulation._scheduler import TIMEOUT_S, Event, Scheduler
 
-__all__ = ["SimulatedTarget", "Violation", "target"]
+__all__ = ["KeptLinks", "SimulatedTarget", "Violation", "check_patience", "target"]
 
+#: What a process may do in one outage before it ends: how often ``retryTimeout`` may pass, as it fails and then cleans
+#: up, and how many calls it may make besides.
+_MOST_TIMEOUTS, _MOST_CALLS = 3, 10
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 
 
 class Violation(AssertionError):
     """A row was lost, or duplicated, or seen too early; or a query does not recover; or something stays forever."""
+
+
+class KeptLinks:
+    """Every link among ``files`` whose path has ``decisions`` in it, oldest first.
+
+    Oracles ask for them at almost every step: each is parsed once.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], decisions: str) -> None:
+        self._files = files
+        self._decisions = decisions
+        self._parsed: dict[bytes, Link] = {}
+
+    def __call__(self) -> list[Link]:
+        links = []
+        for path, data in self._files.items():
+            name = path.rpartition("/")[2]
+            if self._decisions in path and name.endswith(".json") and name[:-5].isdigit():
+                if data not in self._parsed:
+                    self._parsed[data] = Link.from_bytes(data, done=False, where=path)
+                links.append(self._parsed[data])
+        return sorted(links, key=lambda link: link.number)
+
+
+def check_patience(scheduler: Scheduler, retry_s: float) -> None:
+    """Raises Violation if a process goes on for much longer than ``retryTimeout`` while a system is out."""
+    for process in scheduler.processes:
+        if process.cut_off_s > _MOST_TIMEOUTS * retry_s + _MOST_CALLS * TIMEOUT_S:
+            raise Violation(f"{process.name} does not end: it was cut off for {process.cut_off_s:.0f} s")
 
 
 class SimulatedTarget(ABC):

@@ -22,7 +22,6 @@ from penstock._commit import (
     DisplacedError,
     EngineLog,
     GaveWayError,
-    Link,
     RunMemory,
     TaskResult,
     TwoPhaseCommit,
@@ -38,7 +37,7 @@ from penstock.testing.simulation._choices import Choices
 from penstock.testing.simulation._pieces import PieceTarget
 from penstock.testing.simulation._scheduler import Event, Faults, Process, Scheduler, SimulatedSystem, Stuck
 from penstock.testing.simulation._storage import SimulatedStorage
-from penstock.testing.simulation._target import SimulatedTarget, Violation, use
+from penstock.testing.simulation._target import KeptLinks, SimulatedTarget, Violation, check_patience, use
 
 __all__ = ["Plan", "World"]
 
@@ -92,7 +91,7 @@ class World:
         self.scheduler = Scheduler(choices, plan.faults)
         self.storage = SimulatedStorage(self.scheduler)
         self.target = make_target(self.scheduler)
-        self.target.links = self._links
+        self.target.links = KeptLinks(self.storage.inner.files, _DECISIONS)
         self.query_id = self.target.query_id
         self.sink = self.target.create_sink().start(self._context())
         self.drivers: list[Process] = []
@@ -101,7 +100,6 @@ class World:
         self.errors: list[str] = []
         self.starts = 0
         self.is_finished = False
-        self._parsed: dict[bytes, Link] = {}
         self._left = Counter(
             second=plan.second_drivers,
             roll=plan.rolls,
@@ -287,6 +285,7 @@ class World:
         except (RetriableError, OSError):
             if not self.plan.in_batch or not self._vary(0.5):
                 raise
+            self.scheduler.current.cut_off_s = 0.0
             self._drive_once(name, planning)
 
     def _drive_once(self, name: str, planning: Sequence[Any]) -> None:
@@ -346,6 +345,7 @@ class World:
             except (RetriableError, OSError):
                 if not self._vary(0.7):
                     raise
+                self.scheduler.current.cut_off_s = 0.0
             else:
                 break
         if hidden := self.target.missing(range(*bounds)):
@@ -404,7 +404,7 @@ class World:
         return self.scheduler.pick(2, likely) if self.plan.is_varied else 0
 
     def _engine(self, label: str, effect: Callable[[], Any]) -> Any:
-        return self.scheduler.call(f"Spark {label}", effect, may_fail=False)
+        return self.scheduler.call(f"Spark {label}", effect, may_fail=False, may_be_late=False, of="store")
 
     def _put(self, directory: str, number: int, data: bytes) -> None:
         if not self.storage.inner.create(f"{_CHECKPOINT}/{directory}/{number}", data):
@@ -415,7 +415,7 @@ class World:
         if error is None:
             return
         self.errors.append(f"{process.name}: {type(error).__name__}: {error}")
-        if isinstance(error, DisplacedError) and len({link.run for link in self._links()}) == 1:
+        if isinstance(error, DisplacedError) and len({link.run for link in self.target.links()}) == 1:
             raise Violation(f"{process.name} says that another run has gone on, and there is none") from error
         if isinstance(error, (DisplacedError, RetriableError, OSError)):
             return
@@ -442,18 +442,7 @@ class World:
 
     def _check(self) -> None:
         self.target.check(self.scheduler.counts, self.starts + self.plan.takeovers + 1)
-
-    def _links(self) -> list[Link]:
-        """Returns every link that is kept, oldest first. Oracles ask for them at almost every step: each is parsed
-        once.
-        """
-        links = []
-        for path, data in self.storage.inner.files.items():
-            if path.startswith(_DECISIONS) and path[len(_DECISIONS) : -5].isdigit() and path.endswith(".json"):
-                if data not in self._parsed:
-                    self._parsed[data] = Link.from_bytes(data, done=False, where=path)
-                links.append(self._parsed[data])
-        return sorted(links, key=lambda link: link.number)
+        check_patience(self.scheduler, self.plan.retry_s)
 
     def _check_end(self) -> None:
         self.target.check_end(range(self.plan.rows))
