@@ -98,7 +98,7 @@ def _watch(kind: type, names: set[str], found: set[Place], paused: list[int]) ->
             code = sys._getframe(1).f_code
             if not code.co_filename.endswith(_GENERATED):
                 found.add((kind, name))
-        return original(self, name)
+        return original(self, name)  # type: ignore[call-arg]
 
     kind.__getattribute__ = noting  # type: ignore[method-assign, assignment]
 

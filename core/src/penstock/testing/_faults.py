@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -270,7 +270,7 @@ def wrapped(wrapper: type[WrapperT], inner: Any, fuse: Steps) -> WrapperT:
     parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
     kind: Any = wrapper
     if parts:
-        kind = _with_abilities(wrapper, *parts)
+        kind = _with_abilities(cast(Hashable, wrapper), *parts)
     made: WrapperT = kind(inner, fuse)
     return made
 

@@ -54,7 +54,7 @@ class HeldBytes:
 
     @staticmethod
     def _now() -> int:
-        return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
+        return tracemalloc.get_traced_memory()[0] + int(pa.total_allocated_bytes())
 
     def now(self) -> int:
         """Returns what is held."""

@@ -99,7 +99,7 @@ class SourceQuery:
         rows = SourceReader(source, ReaderContext(self.schema, self.metrics, self.retry)).read(
             pickle.loads(pickle.dumps(splits))
         )
-        with contextlib.closing(rows):  # type: ignore[type-var]
+        with contextlib.closing(rows):
             while True:
                 with calling("the reader of a task"):
                     part = next(rows, None)

@@ -49,7 +49,7 @@ class KeptLinks:
 
 
 def check_patience(scheduler: Scheduler, retry_s: float) -> None:
-    """Raises Violation if a process goes on for much longer than ``retryTimeout`` while a system is out."""
+    """Raises Violation if a process continues for much longer than ``retryTimeout`` while a system is out."""
     for process in scheduler.processes:
         if process.cut_off_s > _MOST_TIMEOUTS * retry_s + _MOST_CALLS * TIMEOUT_S:
             raise Violation(f"{process.name} does not end: it was cut off for {process.cut_off_s:.0f} s")
