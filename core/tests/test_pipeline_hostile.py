@@ -7,7 +7,6 @@ import pytest
 from penstock.cli._check import check_pipeline
 from penstock.cli._pipeline import read_pipeline
 
-pytestmark = pytest.mark.usefixtures("installed_once")
 ran: list[str] = []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from functools import partial
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock_filesystem.formats._blocks import can_split_at, quoted_row_blocks, row_blocks
 from penstock_filesystem.formats.csv import CsvReadDialect
-from penstock_filesystem.formats.csv._cells import last_row_end
+from penstock_filesystem.formats.csv._cells import _row_pattern, last_row_end
 from penstock_filesystem.options import SOURCE_OPTIONS
 
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -95,6 +96,16 @@ def test_blocks_of_quoted_rows_end_where_rows_end(rows, block):
     blocks = list(quoted_row_blocks(io.BytesIO(text.encode()).read, partial(last_row_end, dialect=dialect), block))
     assert b"".join(one.data for one in blocks) == text.encode()
     assert {one.offset + len(one.data) for one in blocks} <= ends
+
+
+@settings(FEW, max_examples=500)
+@given(st.text('a",\n\r\\ ', max_size=30), st.sampled_from(["\\", '"', ""]))
+def test_row_ends_are_found_alike_by_cells_and_by_rows(text, escape):
+    options = SOURCE_OPTIONS.parse({"path": "x", "format": "csv", "escape": escape}, owner="source")
+    dialect, data = CsvReadDialect.from_values(options), text.encode()
+    rows = re.finditer(_row_pattern(dialect).encode(), data, re.DOTALL)
+    ends = [match.end() for match in rows if match[1].endswith(b"\n")]
+    assert last_row_end(data, dialect) == max(ends, default=0)
 
 
 @pytest.mark.parametrize(("separator", "safe"), [(b"\n", True), (b"\r\n", True), (b"||", False), (b"aba", False)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from penstock_filesystem.formats._blocks import Block
@@ -86,22 +85,30 @@ def _quoted_text(row: str, position: int, dialect: CsvReadDialect) -> tuple[str,
     return "".join(out), position
 
 
-@lru_cache
 def _row_pattern(dialect: CsvReadDialect) -> str:
     """Returns the regular expression of a row, or a comment, up to its end, which is the group 1.
 
     A quote counts at the beginning of a cell only. Each part leaves nothing that another way to match could take.
     """
-    sep, quote, escape = (re.escape(character) for character in (dialect.sep, dialect.quote, dialect.escape))
+    sep, quote = re.escape(dialect.sep), re.escape(dialect.quote)
     cell = rest = rf"[^{sep}\r\n]*"
     if quote:
         blanks = f"[{_blanks(dialect)}]*" if dialect.trim_left else ""
-        escaped = rf"|{escape}." if escape and escape != quote else ""
-        end = rf"{escape}?\Z" if escaped else r"\Z"
-        others = quote + (escape if escaped else "")
-        cell = rf"{blanks}{quote}(?:[^{others}]+|{quote}{quote}{escaped})*(?:{quote}|{end}){rest}|{rest}"
+        cell = rf"{blanks}{quote}{_quoted_rest(dialect)}{rest}|{rest}"
     comment = rf"{re.escape(dialect.comment)}[^\r\n]*|" if dialect.comment else ""
     return rf"(?:{comment}(?:{cell})(?:{sep}(?:{cell}))*)(\r\n|\n|\r|\Z)"
+
+
+def _quoted_rest(dialect: CsvReadDialect, *, escapes: bool = True) -> str:
+    """Returns the regular expression of what follows an opening quote, up to the closing one or the end of all.
+
+    ``escapes``: whether there are any; without them it is quicker.
+    """
+    quote, escape = re.escape(dialect.quote), re.escape(dialect.escape)
+    if not escapes or not escape or escape == quote:
+        return rf"[^{quote}]*(?:{quote}{quote}[^{quote}]*)*(?:{quote}|\Z)"
+    others = f"[^{quote}{escape}]*"
+    return rf"{others}(?:(?:{quote}{quote}|{escape}.){others})*(?:{quote}|{escape}?\Z)"
 
 
 def _blanks(dialect: CsvReadDialect) -> str:
@@ -117,11 +124,36 @@ def _quoted_rows(text: str, dialect: CsvReadDialect) -> Iterator[tuple[int, str]
 
 def last_row_end(data: bytes, dialect: CsvReadDialect) -> int:
     """Returns the position behind the last line feed that ends a row, whose quoted cells may hold others; 0: none."""
+    quote, comment = dialect.quote.encode(), dialect.comment.encode()
+    if not quote or quote not in data:
+        return data.rfind(b"\n") + 1
+    if not dialect.trim_left and dialect.sep.isascii() and (not comment or comment not in data):
+        cell = _cell_pattern(dialect, escapes=dialect.escape.encode() in data)
+        return _end_between(re.split(cell.encode(), data, flags=re.DOTALL), len(data))
     last = 0
     for match in re.finditer(_row_pattern(dialect).encode(), data, re.DOTALL):
         if match[1].endswith(b"\n"):
             last = match.end()
     return last
+
+
+def _cell_pattern(dialect: CsvReadDialect, *, escapes: bool) -> str:
+    """Returns the regular expression of a quoted cell, which is the group 1, where blanks before quotes count.
+
+    It begins with the quote, which is found quickly, and looks back from there: a quote inside a cell opens nothing.
+    """
+    sep, quote = re.escape(dialect.sep), re.escape(dialect.quote)
+    return rf"({quote}(?<![^{sep}\r\n]{quote}){_quoted_rest(dialect, escapes=escapes)})"
+
+
+def _end_between(pieces: list[bytes], position: int) -> int:
+    """Returns the position behind the last line feed in one of every other piece; the others are quoted cells."""
+    for number in reversed(range(len(pieces))):
+        position -= len(pieces[number])
+        found = -1 if number % 2 else pieces[number].rfind(b"\n")
+        if found >= 0:
+            return position + found + 1
+    return 0
 
 
 @dataclass(frozen=True)
