@@ -35,6 +35,7 @@ def test_rules_are_checked_in_the_file(tmp_path):
         "out, or set that as well",
         "14:23: option 'rollOnCheckpoint' takes effect only with rollingPolicy=default, and "
         "rollingPolicy is job:Policy: leave it out, or set that as well",
+        "15:20: option 'maxOpenChunks' can't be used with rollOnCheckpoint=true: leave one of them out",
     ]
 
 

@@ -25,8 +25,8 @@ class Fitting(Connector):
 
 
 def make_distribution(folder, name, requires):
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: {requires}\n")
     return Distribution.at(info)
 
@@ -87,7 +87,7 @@ def install(site, name):
     """A package as pip leaves it, but for its module."""
     distribution = make_distribution(site, f"penstock-{name}", "penstock")
     points = f"[penstock.connectors]\n{name} = penstock_{name}:Connector\n"
-    (site / f"penstock-{name}-1.0.dist-info" / "entry_points.txt").write_text(points)
+    (site / f"penstock_{name}-1.0.dist-info" / "entry_points.txt").write_text(points)
     return distribution
 
 
@@ -112,11 +112,12 @@ def test_what_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert "notes" not in {one.name for one in installed_connectors()}
     install(tmp_path, "notes")
-    os.utime(tmp_path, ns=(0, 1))  # as if the clock had moved on
+    os.utime(tmp_path, ns=(0, 1000))  # as if the clock had moved on
     assert "notes" in {one.name for one in installed_connectors()}
-    os.utime(tmp_path, ns=(0, 1))
-    install(tmp_path, "letters")
-    os.utime(tmp_path, ns=(0, 1))  # as if both had come at once
+    make_distribution(tmp_path, "penstock-letters", "penstock")
+    os.utime(tmp_path, ns=(0, 2000))
+    assert "letters" not in {one.name for one in installed_connectors()}
+    install(tmp_path, "letters")  # a file in a folder that was there: the time of 'tmp_path' stays
     assert find_connector("letters").distribution == "penstock-letters"
 
 
@@ -124,7 +125,7 @@ def test_the_metadata_of_a_package_are_parsed_once(tmp_path, monkeypatch):
     parsed = []
     install(tmp_path, "notes")
     monkeypatch.setattr(metadata, "email", SimpleNamespace(message_from_string=lambda text: parse(parsed, text)))
-    (listed,) = installed_connectors([entry(Distribution.at(tmp_path / "penstock-notes-1.0.dist-info"), "a", "b:C")])
+    (listed,) = installed_connectors([entry(Distribution.at(tmp_path / "penstock_notes-1.0.dist-info"), "a", "b:C")])
     assert (listed.distribution, listed.version, listed.problem, len(parsed)) == ("penstock-notes", "1.0", "", 1)
 
 

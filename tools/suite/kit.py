@@ -25,6 +25,8 @@ from suite.tiers import MARKER
 __all__ = [
     "ALIKE_IN_BATCH",
     "AS_OF_FILES",
+    "MANY_BATCHES",
+    "MANY_ROWS",
     "WITHOUT_SPARK",
     "OneCrashOfEachKind",
     "TieredSparkSinkSuite",
@@ -35,6 +37,9 @@ __all__ = [
 
 #: Why crashes in a batch function are in the second tier, for systems that need seconds for them.
 ALIKE_IN_BATCH = "the files' sink shows it at every step; the sink is the same as in test_a_crash_at_every_step"
+#: Why memory over rows, or batch after batch, is in the second tier, for systems that need many seconds for them.
+MANY_ROWS = "rows twice, and more of them; without a server, the files' suite has this case by default"
+MANY_BATCHES = "some hundred batches; without a server, the files' suite has this case by default"
 #: Why a case on Spark is in the second tier.
 WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 #: The same for what Spark does alike with every connector.

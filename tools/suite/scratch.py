@@ -39,6 +39,7 @@ def in_memory(disk: Path = _MEMORY_DISK, meminfo: Path = Path("/proc/meminfo")) 
     if shutil.disk_usage(disk).free < _DISK_BYTES or _available(meminfo) < _MEMORY_BYTES:
         return {}
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=disk))
+    folder.chmod(0o1777)  # as /tmp: servers that refuse to run as root have their files there as well
     lock = _locked(folder)
     if lock is not None:
         os.set_inheritable(lock, True)

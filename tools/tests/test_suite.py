@@ -394,6 +394,7 @@ def test_files_are_in_memory_where_there_is_plenty(memory, monkeypatch):
     disk, meminfo = memory
     variables = scratch.in_memory(disk, meminfo)
     assert Path(variables["TMPDIR"]).parent == disk
+    assert Path(variables["TMPDIR"]).stat().st_mode & 0o7777 == 0o1777  # not all servers run as this user
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert scratch.own() == Path(variables["TMPDIR"])

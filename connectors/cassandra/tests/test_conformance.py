@@ -8,10 +8,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector import Capability
-from penstock.testing import SPARK_TYPES, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite
+from penstock.testing import SPARK_TYPES, SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite
 from penstock_cassandra import CassandraConnector
 from suite.away import standing_still
-from suite.kit import WITHOUT_SPARK, OneCrashOfEachKind, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default
+from suite.kit import (
+    MANY_BATCHES,
+    MANY_ROWS,
+    WITHOUT_SPARK,
+    OneCrashOfEachKind,
+    TieredSparkSinkSuite,
+    TieredSparkSourceSuite,
+    by_default,
+)
 
 IMPATIENT = {"connectTimeout": "3s", "requestTimeout": "3s", "retryTimeout": "3s"}
 #: Collections are frozen: of others, Cassandra does not tell an empty one from none. Its timestamps have milliseconds,
@@ -60,6 +68,9 @@ class CassandraSinkSuite(OneCrashOfEachKind):
     connector = CassandraConnector
     delivery = "exactly-once"
     many = 100_000  # the server takes some 20,000 rows a second here
+    test_many_batches_in_bounded_memory = by_default(
+        SinkSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
+    )
 
     @pytest.fixture
     def new_target(self, cassandra):
@@ -131,6 +142,10 @@ class TestSource(SourceSuite):
     golden = Path(__file__).parent / "golden" / "stored"
     ordered = False  # rows come in the order of their tokens
     equal_rows = False  # the number is the key
+    test_many_rows_in_bounded_memory = by_default(SourceSuite.test_many_rows_in_bounded_memory, otherwise=MANY_ROWS)
+    test_many_batches_in_bounded_memory = by_default(
+        SourceSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
+    )
     limit = ("maxSplitsPerTrigger", "5", 25)
     many = 20_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import uuid
 
@@ -57,7 +58,7 @@ def test_the_model_does_what_a_server_does(cassandra, table, seed):
 
 
 def test_the_committer_has_of_the_model_what_it_has_of_a_server(cassandra, table):
-    chance, model, stamps, query = random.Random(1), ModelNotes(), iter(range(1000)), uuid.uuid4().hex
+    chance, model, stamps, query = random.Random(1), ModelNotes(), itertools.count(), uuid.uuid4().hex
     there = CassandraCheckpointCommitter(cassandra.client, cassandra.keyspace, query, NO_RETRIES)
     client = ModelClient(lambda label, effect: effect(model, next(stamps)))
     here = CassandraCheckpointCommitter(client, cassandra.keyspace, query, NO_RETRIES)

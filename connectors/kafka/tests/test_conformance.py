@@ -14,7 +14,15 @@ from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.source._schema import record_schema
 from suite.away import standing_still
-from suite.kit import ALIKE_IN_BATCH, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default, only_columns_of
+from suite.kit import (
+    ALIKE_IN_BATCH,
+    MANY_BATCHES,
+    MANY_ROWS,
+    TieredSparkSinkSuite,
+    TieredSparkSourceSuite,
+    by_default,
+    only_columns_of,
+)
 
 SINK_IMPATIENT = {"kafka.socket.timeout.ms": "3000", "kafka.delivery.timeout.ms": "4000"}
 
@@ -25,6 +33,7 @@ class TestSink(SinkSuite):
     )
     connector = KafkaConnector
     many, most_memory_bytes = 200_000, 32 << 20  # of 48 MB, through a queue of 4
+    settles_s = 70.0  # kafka-python keeps the timer of an answered request until it would have timed out
     golden = Path(__file__).parent / "golden"
     schedules = 3
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
@@ -32,6 +41,10 @@ class TestSink(SinkSuite):
     test_a_crash_at_every_step = by_default(
         SinkSuite.test_a_crash_at_every_step,
         otherwise="every step; test_a_crash_loses_and_doubles_nothing has one for each state that is left behind",
+    )
+
+    test_many_batches_in_bounded_memory = by_default(
+        SinkSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
     )
 
     test_the_system_is_away_for_a_while = by_default(
@@ -106,6 +119,11 @@ class TestSource(SourceSuite):
     golden = TestSink.golden
     schema = record_schema(pa.binary(), pa.binary())
     limit = ("maxOffsetsPerTrigger", "6", 6)
+    settles_s = TestSink.settles_s
+    test_many_rows_in_bounded_memory = by_default(SourceSuite.test_many_rows_in_bounded_memory, otherwise=MANY_ROWS)
+    test_many_batches_in_bounded_memory = by_default(
+        SourceSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
+    )
     most_memory_bytes = 256 << 20  # what librdkafka fetches ahead (queued.max.messages.kbytes), and its buffers
 
     def id_of(self, row):

@@ -286,11 +286,6 @@ REFUSED = [
         r"partition \S+ can't be read: it does not exist",
     ),
     Refused(
-        "the same offset, after the last record, as the start and the end",
-        {"subscribe": "~empty", "startingOffsets": '{"~empty":{"0":5}}', "endingOffsets": '{"~empty":{"0":5}}'},
-        r"ends at \d+, before offset \d+|can be read up to offset \d+ now, not to \d+",
-    ),
-    Refused(
         "`startingTimestamp` after `endingTimestamp`, where no record is at or after either",
         {
             "subscribe": "~plain",

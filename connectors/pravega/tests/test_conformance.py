@@ -13,7 +13,15 @@ from penstock_pravega import PravegaConnector
 from penstock_pravega.client import Controller, TransactionState
 from penstock_pravega.source._emitter import event_schema
 from suite.away import standing_still
-from suite.kit import OneCrashOfEachKind, TieredSparkSinkSuite, TieredSparkSourceSuite, by_default, only_columns_of
+from suite.kit import (
+    MANY_BATCHES,
+    MANY_ROWS,
+    OneCrashOfEachKind,
+    TieredSparkSinkSuite,
+    TieredSparkSourceSuite,
+    by_default,
+    only_columns_of,
+)
 
 IMPATIENT = {"requestTimeout": "1s"}  # its ZooKeeper ends sessions that are silent for some ten seconds
 
@@ -38,6 +46,10 @@ class TestSink(OneCrashOfEachKind):
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
     # Together 90 MB: enough to fill what may be in flight several times.
     many, most_memory_bytes = 80_000, 72 << 20
+
+    test_many_batches_in_bounded_memory = by_default(
+        SinkSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
+    )
 
     test_a_commit_costs_no_more_than_it_has_to = by_default(
         SinkSuite.test_a_commit_costs_no_more_than_it_has_to,
@@ -104,6 +116,10 @@ class TestSource(SourceSuite):
     connector = PravegaConnector
     schema = event_schema(pa.binary())
     limit = ("maxRowsPerTrigger", "6", 6)
+    test_many_rows_in_bounded_memory = by_default(SourceSuite.test_many_rows_in_bounded_memory, otherwise=MANY_ROWS)
+    test_many_batches_in_bounded_memory = by_default(
+        SourceSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
+    )
     many = 100_000  # put there one by one
 
     def id_of(self, row):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.testing._calls import slowness
+from penstock.testing._calls import progress, slowness
 
 __all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_bytes", "resident_bytes"]
 
@@ -67,16 +67,16 @@ class HeldBytes:
 
 
 def growth_of_batches(
-    run_batch: Callable[[], object], state_bytes: Callable[[], int] = int, engines: int = 0
+    run_batch: Callable[[], object], state_bytes: Callable[[], int] = int, engines: int = 0, settles_s: float = 0.0
 ) -> str | None:
     """Returns what each batch adds to what this process holds, or nothing if that ends; ``None`` if it has not ended
     when there was no more time to see whether it does.
 
     ``state_bytes``: the size of a stored state. If it grows, as that of a source which remembers files does, elements
-    prove nothing. ``engines``: how many elements the engine itself keeps of each batch.
+    prove nothing. ``engines``: how many elements the engine itself keeps of each batch. ``settles_s``: how long a
+    client keeps what it has done. If each batch adds something, this has to go in that time.
     """
     until = time.monotonic() + _BATCHES_S * slowness()
-    added = ""
     for _ in range(_WARM_UP):
         run_batch()
     for batches in _COMPARED:
@@ -86,18 +86,33 @@ def growth_of_batches(
             run_batch()
             if time.monotonic() > until:
                 return None
-        gc.collect()
-        more, more_bytes = (_elements() - elements) / batches - engines, (pa.total_allocated_bytes() - arrow) / batches
-        added = f"{more:.1f} elements of lists, sets and dictionaries, and {more_bytes:.0f} bytes of Arrow"
-        if more_bytes < _LEAST_BYTES and (more < _LEAST_ELEMENTS or state_bytes() - state >= batches):
+        added = _added(batches, elements + engines * batches, arrow, has_state=state_bytes() - state >= batches)
+        if not added:
             return ""
+    end = time.monotonic() + settles_s
+    while added and time.monotonic() < end:
+        time.sleep(1)
+        progress()
+        added = _added(batches, elements + engines * batches, arrow, has_state=state_bytes() - state >= batches)
     return added
+
+
+def _added(batches: int, elements: int, arrow: int, *, has_state: bool) -> str:
+    gc.collect()
+    more, more_bytes = (_elements() - elements) / batches, (pa.total_allocated_bytes() - arrow) / batches
+    if more_bytes < _LEAST_BYTES and (more < _LEAST_ELEMENTS or has_state):
+        return ""
+    return f"{more:.1f} elements of lists, sets and dictionaries, and {more_bytes:.0f} bytes of Arrow"
 
 
 def _elements() -> int:
     """Returns how many elements all containers of this process have."""
     gc.unfreeze()  # others have frozen what was there: it is not among the objects then
-    return sum(len(one) for one in gc.get_objects() if issubclass(type(one), _CONTAINERS))  # some answer for others
+    objects = gc.get_objects()
+    # A dictionary of texts and numbers is not among them: Python knows that it is in no cycle.
+    untracked = {id(one): one for one in gc.get_referents(*objects) if type(one) is dict and not gc.is_tracked(one)}
+    tracked = (one for one in objects if issubclass(type(one), _CONTAINERS))  # some answer for others
+    return sum(len(one) for ones in (tracked, untracked.values()) for one in ones)
 
 
 def peak_growth_bytes(work: Callable[[], object]) -> int:

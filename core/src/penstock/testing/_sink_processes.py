@@ -95,7 +95,7 @@ def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more:
         return [*growth_of(run_more, folder, most=more // 4), *shared.changes()]
 
 
-def growth_of_job(job: QueryJob, share: Sequence[pa.RecordBatch]) -> str | None:
+def growth_of_job(job: QueryJob, share: Sequence[pa.RecordBatch], settles_s: float) -> str | None:
     """Runs batches of these rows. Returns what each adds to what this process holds; see :func:`growth_of_batches`."""
     _without_waiting_for_disks()
     query, numbers = job.open(), itertools.count()
@@ -105,7 +105,7 @@ def growth_of_job(job: QueryJob, share: Sequence[pa.RecordBatch]) -> str | None:
         query.done.clear()  # the engine's own
         query.fuse.steps.clear()
 
-    return growth_of_batches(run_batch)
+    return growth_of_batches(run_batch, settles_s=settles_s)
 
 
 def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:

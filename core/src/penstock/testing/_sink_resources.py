@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from penstock.connector import Capability
 from penstock.sink import IdempotentSink
@@ -28,7 +29,12 @@ _COMPARED, _LEAST_MORE = 5, 50
 
 
 class SinkResourceCases(SinkBase):
-    """What a query holds, in memory and in its checkpoint."""
+    """What a query holds, in memory and in its checkpoint.
+
+    ``settles_s``: how long a client keeps what it has done, such as timers of requests that were answered, in seconds.
+    """
+
+    settles_s: ClassVar[float] = 0.0
 
     @proves(Capability.STREAM_WRITE)
     def test_nothing_is_left_open(self, target: SinkTarget, tmp_path: Path) -> None:
@@ -58,7 +64,7 @@ class SinkResourceCases(SinkBase):
         """
         job = self._job(target, tmp_path / "many-batches")
         share = [self.batch([number]) for number in range(2)]
-        added = processes().run(growth_of_job, job, share, timeout_s=self.case_seconds)
+        added = processes().run(growth_of_job, job, share, self.settles_s, timeout_s=self.case_seconds)
         if added is None:
             not_tried("bounded memory in many batches", "time for more of them")
         assert not added, f"each batch adds to what the process holds: {added}"

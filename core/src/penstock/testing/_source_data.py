@@ -131,6 +131,10 @@ class SourceDataCases(SourceBase):
         is handed on is not yours any more. Numbers that do not add up were cut where a block ends.
         """
         bulk = replace(origin, options={**origin.options, **origin.in_bulk})
+        if Capability.RESUMABLE not in self.connector.capabilities:
+            bulk.put(range(self.many))
+            self._read_many(bulk, self.many)
+            not_tried("memory of few rows and of many", "a source that can be read from the beginning again")
         until = time.monotonic() + _MEMORY_S * slowness()
         rows = self.many // 2
         bulk.put(range(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.connector import Capability
 from penstock.serialization import Versioned
@@ -26,7 +26,11 @@ _BATCHES = 400
 
 
 class SourceResourceCases(SourceBase):
-    """What a query holds."""
+    """What a query holds. ``settles_s``: how long a client keeps what it has done, such as timers of requests that were
+    answered, in seconds.
+    """
+
+    settles_s: ClassVar[float] = 0.0
 
     @proves(Capability.STREAM_READ)
     def test_splits_and_state_can_be_stored(self, query: SourceQuery, origin: SourceOrigin) -> None:
@@ -119,12 +123,14 @@ class SourceResourceCases(SourceBase):
         def run_batch() -> None:
             if not self._is_bounded:
                 origin.put([next(numbers)])
+            elif query.offsets and json.loads(query.offsets[-1]).get("final"):
+                not_tried("bounded memory in many batches", f"rows for more than {len(query.offsets)} batches")
             batch = self._plan(query)
             query.read(batch)
             query.commit(batch)
             query.forget()
 
-        added = growth_of_batches(run_batch, lambda: len(query.offsets[-1]), engines=1)
+        added = growth_of_batches(run_batch, lambda: len(query.offsets[-1]), 1, self.settles_s)
         if added is None:
             not_tried("bounded memory in many batches", "time for more of them")
         assert not added, f"each batch adds to what the process holds: {added}"
