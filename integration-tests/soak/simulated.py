@@ -19,6 +19,7 @@ _CODE = (
     *(f"core/src/penstock/{name}" for name in ("_commit", "checkpoint", "sink", "storage")),
     *(f"core/src/penstock/{name}" for name in ("spark/_write.py", "retry.py")),
     *(f"connectors/{name}/src/penstock_{name}/sink" for name in ("filesystem", "kafka", "pravega")),
+    "connectors/cassandra/src/penstock_cassandra/sink/_committer.py",
 )
 
 
