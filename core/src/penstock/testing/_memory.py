@@ -14,6 +14,7 @@ import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,8 +24,9 @@ __all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_by
 
 _STATM = Path("/proc/self/statm")
 #: Batches that fill what has a bound. Then this number is compared, and more, as long as they have added that much for
-#: each: what holds 128 things, as caches do, is full before the last ones have ended.
-_WARM_UP, _COMPARED = 10, (20, 40, 160)
+#: each: what holds 128 things, as caches do, is full before the last ones have ended. Caches that begin again, as those
+#: of connections that were closed and opened, are full in some of the comparisons.
+_WARM_UP, _COMPARED = 10, (20, 40, 40, 60, 60)
 _LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.5
 _BATCHES_S = 20.0
 _CONTAINERS = (list, dict, set, deque)
@@ -79,40 +81,63 @@ def growth_of_batches(
     until = time.monotonic() + _BATCHES_S * slowness()
     for _ in range(_WARM_UP):
         run_batch()
-    for batches in _COMPARED:
-        gc.collect()
-        elements, arrow, state = _elements(), pa.total_allocated_bytes(), state_bytes()
-        for _ in range(batches):
-            run_batch()
-            if time.monotonic() > until:
-                return None
-        added = _added(batches, elements + engines * batches, arrow, has_state=state_bytes() - state >= batches)
-        if not added:
-            return ""
-    end = time.monotonic() + settles_s
-    while added and time.monotonic() < end:
-        time.sleep(1)
-        progress()
-        added = _added(batches, elements + engines * batches, arrow, has_state=state_bytes() - state >= batches)
+    with _Elements() as elements:
+        for batches in _COMPARED:
+            before, arrow, state = elements.count(), pa.total_allocated_bytes(), state_bytes()
+            for _ in range(batches):
+                run_batch()
+                if time.monotonic() > until:
+                    return None
+            before += engines * batches
+            has_state = state_bytes() - state >= batches
+            if not (added := _added(batches, elements.count() - before, pa.total_allocated_bytes() - arrow, has_state)):
+                return ""
+        end = time.monotonic() + settles_s
+        while added and time.monotonic() < end:
+            time.sleep(1)
+            progress()
+            added = _added(batches, elements.count() - before, pa.total_allocated_bytes() - arrow, has_state)
     return added
 
 
-def _added(batches: int, elements: int, arrow: int, *, has_state: bool) -> str:
-    gc.collect()
-    more, more_bytes = (_elements() - elements) / batches, (pa.total_allocated_bytes() - arrow) / batches
+def _added(batches: int, elements: int, arrow: int, has_state: bool) -> str:
+    more, more_bytes = elements / batches, arrow / batches
     if more_bytes < _LEAST_BYTES and (more < _LEAST_ELEMENTS or has_state):
         return ""
     return f"{more:.1f} elements of lists, sets and dictionaries, and {more_bytes:.0f} bytes of Arrow"
 
 
-def _elements() -> int:
-    """Returns how many elements all containers of this process have."""
-    gc.unfreeze()  # others have frozen what was there: it is not among the objects then
-    objects = gc.get_objects()
-    # A dictionary of texts and numbers is not among them: Python knows that it is in no cycle.
+class _Elements:
+    """Counts the elements of all containers of this process, within the block.
+
+    What is there when it begins is looked for once, and kept from the garbage collector, which may have a million
+    objects to look at in a process that has run other tests.
+    """
+
+    def __enter__(self) -> _Elements:
+        gc.collect()
+        self._was_frozen = gc.get_freeze_count() > 0
+        gc.unfreeze()
+        self._there = _containers(gc.get_objects())
+        self._known = set(map(id, self._there))
+        gc.freeze()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._was_frozen:
+            gc.unfreeze()
+
+    def count(self) -> int:
+        """Returns how many they are now."""
+        gc.collect()
+        new = (one for one in _containers(gc.get_objects()) if id(one) not in self._known)
+        return sum(map(len, self._there)) + sum(map(len, new))
+
+
+def _containers(objects: list[Any]) -> list[Any]:
+    # A dictionary of texts and numbers is not among the objects: Python knows that it is in no cycle.
     untracked = {id(one): one for one in gc.get_referents(*objects) if type(one) is dict and not gc.is_tracked(one)}
-    tracked = (one for one in objects if issubclass(type(one), _CONTAINERS))  # some answer for others
-    return sum(len(one) for ones in (tracked, untracked.values()) for one in ones)
+    return [*(one for one in objects if issubclass(type(one), _CONTAINERS)), *untracked.values()]
 
 
 def peak_growth_bytes(work: Callable[[], object]) -> int:

@@ -59,7 +59,7 @@ class SinkResourceCases(SinkBase):
         """Purpose: a query runs for months, and what it keeps of each batch adds up.
 
         Steps: a process of its own runs batches, again and again, with one driver; what it holds is compared.
-        Pass: at some point, it holds no more after 20 batches, or after 40 or 160, than before them.
+        Pass: at some point, it holds no more after 20 batches, or after 40 or 60 more, than before them.
         If it fails: look for what a module, a class or a cache remembers of rows, files or segments; give it a bound.
         """
         job = self._job(target, tmp_path / "many-batches")

@@ -111,7 +111,7 @@ class SourceResourceCases(SourceBase):
         """Purpose: a query runs for months, and what it keeps of each batch adds up.
 
         Steps: rows come and a batch is run, again and again, by one driver; what its process holds is compared.
-        Pass: at some point, it holds no more after 20 batches, or after 40 or 160, than before them.
+        Pass: at some point, it holds no more after 20 batches, or after 40 or 60 more, than before them.
         If it fails: forget what was handed out once it is part of a state that is stored; give caches a bound.
         """
         if self._is_bounded:
