@@ -15,6 +15,9 @@ from penstock.testing._samples.connector._options import SourceOptions
 
 __all__ = ["MinimalSource"]
 
+#: Of a file. Arrow reads some 32 blocks ahead, and a row must fit into one.
+_BLOCK_BYTES = 256 << 10
+
 
 @dataclass(frozen=True)
 class MinimalSource(SimpleSource):
@@ -29,9 +32,10 @@ class MinimalSource(SimpleSource):
 
     def read_split(self, split: SimpleSplit, context: ReaderContext) -> Iterator[pa.RecordBatch]:
         parsing = pa.json.ParseOptions(explicit_schema=context.schema, unexpected_field_behavior="ignore")
+        reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
         path = f"{self.options.path}/{split.split_id}"
         try:
-            with pa.json.open_json(path, parse_options=parsing) as batches:
+            with pa.json.open_json(path, reading, parsing) as batches:
                 yield from batches
         except pa.ArrowInvalid as error:
             raise BadDataError(f"{path} does not fit the schema: {error}") from None
