@@ -22,7 +22,7 @@ class Server:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - open as long as the server
         self.last: socket.socket | None = None
-        self.connected = threading.Event()
+        self.accepted = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -37,11 +37,13 @@ class Server:
     def _accept(self):
         while True:
             try:
-                self.last, _ = self.socket.accept()
+                connection, _ = self.socket.accept()
             except OSError:
                 return
-            self.connected.set()
-            threading.Thread(target=self._collect, args=[self.last], daemon=True).start()
+            threading.Thread(target=self._collect, args=[connection], daemon=True).start()
+            with self.accepted:
+                self.last = connection
+                self.accepted.notify_all()
 
     def _collect(self, connection):
         with connection, connection.makefile("rb") as file:
@@ -50,7 +52,19 @@ class Server:
                     self.file.write(line)
 
     def send(self, ids):
+        """Waits for a connection: a driver that is restarted has closed its last one."""
+        with self.accepted:
+            self.accepted.wait_for(lambda: self.last is not None and not has_ended(self.last), 30)
         self.last.sendall("".join(f"{i}\n" for i in ids).encode())
+
+
+def has_ended(connection):
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 @pytest.fixture
@@ -90,13 +104,9 @@ class TestSource(SourceSuite):
     def origin(self, new_server):
         server = new_server()
 
-        def send(ids):
-            server.connected.wait(30)
-            server.send(ids)
-
         def put(ids):
             """In the background: whoever reads connects with its first question."""
-            threading.Thread(target=send, args=[ids], daemon=True).start()
+            threading.Thread(target=server.send, args=[ids], daemon=True).start()
 
         return SourceOrigin(server.options, put)
 
