@@ -552,6 +552,7 @@ def test_what_a_bounded_read_was_not_going_to_read_is_no_loss(log, bounded):
     for _ in range(3):
         log.discover(again)
         assert again.take_batch(ALL) == [] and again.has_ended()
+    assert again.describe_backlog() == {"records": 0, "a-0": 0, "b-0": 0}
     assert "data_losses" not in log.context.metrics.snapshot()
 
 

@@ -262,7 +262,10 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         for attempt in range(self._options.retries + 1):
             if attempt:
                 time.sleep(self._options.retry_interval_ms / 1000)
-            ends = dict(self._client.latest(self._tracked.unread(self._stops or {})))
+            unread = self._tracked.unread(self._stops or {})
+            # What has reached its stop waits for nothing, and may be gone.
+            ends = {p: at for p, at in self._positions.items() if p not in unread}
+            ends |= self._client.latest([p for p in self._positions if p in unread])
             cut_off = self._cut_off(ends)
             if not cut_off:
                 return ends

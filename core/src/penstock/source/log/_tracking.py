@@ -52,9 +52,9 @@ class TrackedPartitions:
         new = [partition for partition in found.earliest if partition not in self.positions]
         return [p for p in new if p.stream in known], [p for p in new if p.stream not in known]
 
-    def unread(self, stops: Mapping[LogPartition, int]) -> list[LogPartition]:
+    def unread(self, stops: Mapping[LogPartition, int]) -> set[LogPartition]:
         """Returns the partitions that are to be read further, before ``stops``."""
-        return [partition for partition, at in self.positions.items() if at < stops.get(partition, at + 1)]
+        return {partition for partition, at in self.positions.items() if at < stops.get(partition, at + 1)}
 
     def check_incarnations(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
         """Reports streams that were deleted and re-created with the same name, and forgets their partitions.
@@ -78,7 +78,7 @@ class TrackedPartitions:
 
     def _check_missing(self, found: Discovery, stops: Mapping[LogPartition, int]) -> None:
         """Reports missing partitions. Missing once, a broker may not know them yet; twice in a row, they are gone."""
-        missing = {partition for partition in self.unread(stops) if partition not in found.earliest}
+        missing = self.unread(stops) - found.earliest.keys()
         gone = missing & self._missing
         if gone:
             streams = sorted({partition.stream for partition in gone})
