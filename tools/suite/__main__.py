@@ -65,10 +65,10 @@ def main(arguments: Sequence[str]) -> int:
         status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
         print(cover.report())
         return status
-    if "--all" not in arguments:
-        os.environ.update(scratch.in_memory())
     if os.environ.get("PENSTOCK_TEST_WITH") == "container":
         return _with_containers(command)
+    if "--all" not in arguments:
+        os.environ.update(scratch.in_memory())  # pytest replaces this process, and removes the directory at its end
     os.execve(sys.executable, command, environment())
 
 
