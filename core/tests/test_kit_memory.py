@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections import deque
 
 import pyarrow as pa
 import pytest
@@ -105,3 +107,16 @@ def test_a_task_that_holds_more_of_more_rows_is_found(rows, holds, keeps):
     many.peak = rows.get("peak", many.peak)
     many.kept = rows.get("kept", many.kept)
     assert (many.holds_more_than(few), many.keeps_more_than(few)) == (holds, keeps)
+
+
+def test_a_cache_that_is_full_in_the_last_comparison_only_is_no_growth():
+    cache = deque(maxlen=160)
+    assert growth_of_batches(lambda: cache.append(None)) == ""
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_what_goes_in_time_is_no_growth(monkeypatch, goes):
+    timers = []
+    monkeypatch.setattr(time, "sleep", lambda seconds: timers.clear() if goes else seconds)
+    assert "elements" in growth_of_batches(lambda: timers.append(None))
+    assert ("elements" in growth_of_batches(lambda: timers.append(None), settles_s=0.05)) is not goes

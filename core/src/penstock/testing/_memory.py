@@ -82,15 +82,15 @@ def growth_of_batches(
     for _ in range(_WARM_UP):
         run_batch()
     with _Elements() as elements:
+        now = elements.count()
         for batches in _COMPARED:
-            before, arrow, state = elements.count(), pa.total_allocated_bytes(), state_bytes()
+            before, arrow, state = now + engines * batches, pa.total_allocated_bytes(), state_bytes()
             for _ in range(batches):
                 run_batch()
                 if time.monotonic() > until:
                     return None
-            before += engines * batches
-            has_state = state_bytes() - state >= batches
-            if not (added := _added(batches, elements.count() - before, pa.total_allocated_bytes() - arrow, has_state)):
+            has_state, now = state_bytes() - state >= batches, elements.count()
+            if not (added := _added(batches, now - before, pa.total_allocated_bytes() - arrow, has_state)):
                 return ""
         end = time.monotonic() + settles_s
         while added and time.monotonic() < end:
@@ -115,9 +115,9 @@ class _Elements:
     """
 
     def __enter__(self) -> _Elements:
-        gc.collect()
         self._was_frozen = gc.get_freeze_count() > 0
         gc.unfreeze()
+        gc.collect()
         self._there = _containers(gc.get_objects())
         self._known = set(map(id, self._there))
         gc.freeze()

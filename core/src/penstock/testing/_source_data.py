@@ -134,7 +134,7 @@ class SourceDataCases(SourceBase):
         if Capability.RESUMABLE not in self.connector.capabilities:
             bulk.put(range(self.many))
             self._read_many(bulk, self.many)
-            not_tried("memory of few rows and of many", "a source that can be read from the beginning again")
+            not_tried("bounded memory", "second reading from the beginning")
         until = time.monotonic() + _MEMORY_S * slowness()
         rows = self.many // 2
         bulk.put(range(rows))
