@@ -105,6 +105,7 @@ def test_a_client_serves_what_is_in_the_progress(server, csv_files, tmp_path):
 #: How a run ends, and what is said if something stays hidden.
 ENDS = {
     "availableNow": None,
+    "processAllAvailable": None,
     "stop": None,
     "session": None,
     "unreachable": "could not publish what query .* holds open .*; start it again, or run: penstock finish .*/check",

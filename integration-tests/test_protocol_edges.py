@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -206,6 +207,82 @@ def test_everything_is_visible_when_a_run_returns_whatever_the_source(spark, tmp
         assert lines.visible() == lines.everything()
 
 
+def _in_turns(queries):
+    while not queries.awaitAnyTermination(1):
+        pass
+
+
+def _while_running(query):
+    while query.isActive:
+        time.sleep(0.01)
+
+
+def _while_any_runs(queries):
+    while queries.active:
+        time.sleep(0.01)
+
+
+#: How a process can wait for the end of a run, or for all that is there.
+WAITS = {
+    "awaitTermination": lambda query, queries: query.awaitTermination(),
+    "awaitAnyTermination": lambda query, queries: queries.awaitAnyTermination(),
+    "awaitAnyTermination(1)": lambda query, queries: _in_turns(queries),
+    "isActive": lambda query, queries: _while_running(query),
+    "streams.active": lambda query, queries: _while_any_runs(queries),
+    "processAllAvailable": lambda query, queries: query.processAllAvailable(),
+}
+
+
+_OTHER_WAITS = pytest.mark.exhaustive("more ways to wait; isActive of a run on Spark's own source is the witness")
+
+
+@pytest.mark.parametrize(
+    ("source", "how", "trigger"),
+    [
+        pytest.param(*one, marks=[] if one == ("text", "isActive", "availableNow") else _OTHER_WAITS)
+        for one in itertools.product(("text", "penstock.filesystem"), WAITS, ("availableNow", "once"))
+    ],
+)
+def test_everything_is_visible_however_a_run_is_waited_for(spark, tmp_path, source, how, trigger):
+    lines = Lines(spark, tmp_path, source)
+    lines.put(3)
+    spark.streams.resetTerminated()
+    query = lines.start(per_batch=2, **{trigger: True})
+    WAITS[how](query, spark.streams)
+    assert lines.visible() == lines.everything()
+
+
+@pytest.mark.parametrize(
+    "source", ["text", pytest.param("penstock.filesystem", marks=pytest.mark.exhaustive("text is the witness"))]
+)
+def test_what_a_query_has_processed_is_visible_while_it_runs(spark, tmp_path, source):
+    lines = Lines(spark, tmp_path, source)
+    query = lines.start(processingTime="0 seconds")
+    for _ in range(2):
+        lines.put(2)
+        lines.wait_until_read(query)
+        query.processAllAvailable()
+        assert lines.visible() == lines.everything()
+    query.stop()
+
+
+@pytest.mark.exhaustive("three runs; test_a_source_of_sparks_may_be_at_its_end_in_a_run_that_ends is the witness")
+def test_a_run_whose_sources_know_their_ends_rolls_once(spark, tmp_path):
+    """Batches of one row each. With a source of Spark's beside Penstock's, any batch may be the last."""
+    files = {}
+    for source, other in [("penstock.filesystem", None), ("text", None), ("penstock.filesystem", "text")]:
+        folder = tmp_path / f"{source}-{other}"
+        folder.mkdir()
+        lines = Lines(spark, folder, source)
+        lines.put(4)
+        (folder / "other").mkdir()
+        beside = spark.readStream.schema("value string").text(str(folder / "other"))
+        lines.run(change=lambda rows, other=other, beside=beside: rows.union(beside) if other else rows)
+        assert lines.visible() == lines.everything()
+        files[source, other] = len(list(lines.out.glob("*.txt")))
+    assert files == {("penstock.filesystem", None): 1, ("text", None): 4, ("penstock.filesystem", "text"): 1}
+
+
 @pytest.mark.exhaustive("sixty runs; test_everything_is_visible_when_a_run_returns_whatever_the_source is the witness")
 @pytest.mark.parametrize("source", ["text", "penstock.filesystem"])
 def test_two_queries_run_in_turn_beside_the_listener(spark, tmp_path, source):
@@ -234,7 +311,7 @@ def test_everything_is_visible_after_a_script(tmp_path, end):
         (tmp_path / "in" / f"{number}.txt").write_text(f"{number}\n")
     script = tmp_path / "job.py"
     script.write_text(f"""
-import sys
+import sys, time
 from pyspark.sql import SparkSession
 import penstock
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -242,7 +319,8 @@ penstock.register(spark)
 rows = spark.readStream.schema("value string").text("in")
 writer = rows.writeStream.format("penstock.filesystem").options(format="text", bucketAssigner="basePath", path="out")
 query = writer.option("checkpointLocation", "checkpoint").start()
-query.processAllAvailable()
+while sum(progress.numInputRows for progress in query.recentProgress) < 3:
+    time.sleep(0.1)
 {"spark.stop()" if end == "stop" else ""}
 """)
     ended = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -57,6 +57,8 @@ def test_a_failure_in_the_background_is_the_last_line(tmp_path):
     ("end", "code", "times"),
     [
         ("query.awaitTermination()", 1, 1),
+        ("spark.streams.awaitAnyTermination()", 1, 1),
+        ("try: spark.streams.awaitAnyTermination()\nexcept Exception: pass\n", 0, 0),
         (POLLING + "assert 'FILES-001' in penstock.explain(query.exception())", 0, 0),
     ],
 )

@@ -140,3 +140,11 @@ def test_last_batch_needs_every_source_at_its_end():
     assert not is_last_batch(f"{head}{end}\n{going_on}".encode())
     assert not is_last_batch(f"{head}{end}\n42".encode())
     assert not is_last_batch(head.encode())
+
+
+def test_a_source_of_sparks_may_be_at_its_end_in_a_run_that_ends():
+    end, going_on = json.dumps(OFFSET.to_json()), json.dumps(StreamOffset(1, None).to_json())
+    head = 'v1\n{"batchWatermarkMs":0}\n'
+    assert is_last_batch(f'{head}{{"logOffset":1}}\n{end}\n42'.encode(), run_ends=True)
+    assert is_last_batch(head.encode(), run_ends=True), "nothing is known of its sources"
+    assert not is_last_batch(f"{head}42\n{going_on}".encode(), run_ends=True)

@@ -3,6 +3,7 @@
 Prints what a reader sees when the call returns that ends it.
 """
 
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,9 @@ if given["end"] == "availableNow":
     writer.trigger(availableNow=True).start().awaitTermination()
 else:
     query = writer.start()
+    while sum(progress.numInputRows for progress in query.recentProgress) < 3:
+        time.sleep(0.1)
+if given["end"] == "processAllAvailable":
     query.processAllAvailable()
 if given["end"] == "stop":
     query.stop()

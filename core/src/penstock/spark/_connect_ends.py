@@ -1,8 +1,7 @@
 """The end of a run over Spark Connect: the client knows that it ends, and the server reaches checkpoint and target.
 
-The sink learns that a run ends by itself, and publishes all it has with every batch. A query that is stopped has
-what it holds open published by the server, in a read of its own after the stop. What that can't do is said in the
-client's last lines, with the command that does it.
+A query that is stopped, or has processed all that is available, has what it holds open published by the server, in a
+read of its own after that. What that can't do is said in the client's last lines, with the command that does it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
-from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
+from penstock.spark._ends import stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
 from penstock.spark._statements import refuse_dropped_clauses
 from penstock.spark._writers import note_batch_writers, noting_calls, with_noted
@@ -37,22 +36,14 @@ def set_up_connect_session(spark: Any) -> None:
     from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
 
     spark.dataSource.register(FinishSource)
-    wrap_method(DataStreamWriter, "trigger", _telling)
     for name in ("start", "toTable"):
         wrap_method(DataStreamWriter, name, lambda start: _remembering(with_noted(start)))
     noting_calls(DataStreamWriter)
     note_batch_writers(DataFrameWriter, DataFrameWriterV2)
     refuse_dropped_clauses(SparkSession)
     wrap_method(StreamingQuery, "stop", _publishing)
+    wrap_method(StreamingQuery, "processAllAvailable", lambda method: _publishing(method, running=True))
     wrap_method(SparkSession, "stop", stopping_queries_first)
-
-
-def _telling(trigger: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapped(writer: Any, **given: Any) -> Any:
-        ends = bool(given.get("availableNow") or given.get("once"))
-        return trigger(writer, **given).option(ENDS_OPTION, "true" if ends else "false")
-
-    return wrapped
 
 
 def _remembering(start: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,12 +60,13 @@ def _remembering(start: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _publishing(stop: Callable[..., Any]) -> Callable[..., Any]:
+def _publishing(method: Callable[..., Any], *, running: bool = False) -> Callable[..., Any]:
     def wrapped(query: Any) -> None:
-        stop(query)
-        known = _started.pop(query.id, None)
+        method(query)
+        known = _started.get(query.id) if running else _started.pop(query.id, None)
         if known is None:
-            _say_that_it_is_unknown(query)
+            if not running:
+                _say_that_it_is_unknown(query)
             return
         checkpoint, options = known
         try:

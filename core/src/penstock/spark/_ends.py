@@ -1,8 +1,10 @@
 """The end of a run, as the user's process sees it: everything that was written can be read.
 
 Spark tells a sink in Python neither which trigger its query has nor that the query ends. The user's process knows both,
-so methods of pyspark are wrapped there. What a query holds open is published as it ends, by the process that waits for
-it or stops it. Over Connect that process may not reach the target, see ``_connect_ends.py``.
+so methods of pyspark are wrapped there. A sink learns that its run ends by itself, and publishes everything with the
+batch that may be the last, however the process waits for it. What any other query holds open is published by the
+process that stops it, or lets it process all that is available. Over Connect that process may not reach the target,
+see ``_connect_ends.py``.
 
 In a classic session the cause of a failed query or write is printed once more, in a line, where users look first.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +36,8 @@ __all__ = [
 #: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
+#: How Spark names the run in the error of a query that has failed.
+_RUN = re.compile(r"runId = ([0-9a-f-]{36})")
 #: How long the end of a session waits for events that are still being handled.
 _LAST_CALLS_MS = 10_000
 #: What to call when a session was stopped, with the session. Each leaves then.
@@ -41,20 +46,20 @@ _at_ends: list[tuple[Any, Callable[[], None]]] = []
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
     """Calls ``publish(query)`` from now on, in the caller's thread, when a query was stopped, or has been waited for
-    and has ended without an error; and a session that is stopped stops its queries first. Penstock's errors end with
-    a line that sums them up. Classic sessions; once in a process.
+    and has ended without an error, or has processed all that is available; and a session that is stopped stops its
+    queries first. Penstock's errors end with a line that sums them up. Classic sessions; once in a process.
     """
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import StreamingQuery, StreamingQueryManager
 
-    def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
+    def publishing(method: Callable[..., Any], *, running: bool = False) -> Callable[..., Any]:
         def wrapped(query: Any, *args: Any, **given: Any) -> Any:
             try:
                 answer = method(query, *args, **given)
             except Exception:
                 note_seen(str(query.runId))
                 raise
-            if not query.isActive and query.exception() is None:
+            if (running or not query.isActive) and query.exception() is None:
                 publish(query)
             return answer
 
@@ -62,7 +67,9 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
     for name in ("stop", "awaitTermination"):
         wrap_method(StreamingQuery, name, lambda method: publishing(summing_up(method)))
+    wrap_method(StreamingQuery, "processAllAvailable", lambda method: publishing(summing_up(method), running=True))
     wrap_method(StreamingQuery, "exception", _noting_seen)
+    wrap_method(StreamingQueryManager, "awaitAnyTermination", lambda method: summing_up(_noting_raised(method)))
     wrap_method(SparkSession, "stop", stopping_queries_first)
 
 
@@ -72,6 +79,18 @@ def _noting_seen(method: Callable[..., Any]) -> Callable[..., Any]:
         if failure is not None:
             note_seen(str(query.runId))
         return failure
+
+    return wrapped
+
+
+def _noting_raised(method: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(queries: Any, *args: Any, **given: Any) -> Any:
+        try:
+            return method(queries, *args, **given)
+        except Exception as error:
+            for run in _RUN.findall(str(error)):
+                note_seen(run)
+            raise
 
     return wrapped
 

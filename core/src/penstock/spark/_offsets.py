@@ -113,9 +113,12 @@ def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any
     return Versioned(serializer.version, zlib.compress(b"".join(parts), 6))
 
 
-def is_last_batch(offsets_file: bytes) -> bool:
-    """Returns whether every source in Spark's offset file of a batch says that it is at its end for this run."""
-    return _all_say(offsets_file, "end")
+def is_last_batch(offsets_file: bytes, *, run_ends: bool = False) -> bool:
+    """Returns whether every source in Spark's offset file of a batch says that it is at its end for this run.
+
+    A source of Spark's own can't say so. In a run that ends by itself, ``run_ends``, any batch may be its last.
+    """
+    return _all_say(offsets_file, "end", others=run_ends)
 
 
 def is_final_batch(offsets_file: bytes) -> bool:
@@ -123,16 +126,16 @@ def is_final_batch(offsets_file: bytes) -> bool:
     return _all_say(offsets_file, "final")
 
 
-def _all_say(offsets_file: bytes, what: str) -> bool:
+def _all_say(offsets_file: bytes, what: str, *, others: bool = False) -> bool:
     # A version line, a line of metadata, then a line for each source ("-" for one without an offset).
     # Cut at line feeds alone, as Spark does: a text within may hold other characters that Python takes for line ends.
     lines = [line for line in offsets_file.decode("utf-8", "replace").split("\n")[2:] if line and line != "-"]
-    return bool(lines) and all(_says(line, what) for line in lines)
+    return all(_says(line, what, others) for line in lines) if lines else others
 
 
-def _says(line: str, what: str) -> bool:
+def _says(line: str, what: str, others: bool) -> bool:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and "penstock" in value and bool(value.get(what))
+        return others
+    return bool(value.get(what)) if isinstance(value, dict) and "penstock" in value else others

@@ -178,14 +178,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. With the last batch of a run that ends, everything still open is published too.
 
-        With every batch of such a run if its sources do not say which is the last: nothing may stay hidden after it.
+        With every batch of such a run if a source can't say which is the last: nothing may stay hidden after it.
         """
         assert self._driver is not None
         results = _results(messages)
         with self._driver.counting():
             protocol = self._driver.protocol(results)
             link = protocol.commit(batchId, results)
-            if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
+            if is_last_batch(offsets_of(results), run_ends=self._ends):  # of a replay too, whose link may be a claim
                 protocol.close(link)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -3,6 +3,8 @@
 ``partitionBy`` becomes an option, of streams and of batch writes. A connector that has this option honours it; any
 other refuses it, as it refuses every option that it does not have. Output mode ``update`` is refused: Spark has none
 for sinks in Python. So are ``clusterBy``, and ``partitionedBy`` of ``writeTo``, which Spark would ignore.
+
+An option tells a sink whether its run ends by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock.spark._ends import summing_up, wrap_method
+from penstock.spark._ends import ENDS_OPTION, summing_up, wrap_method
 from penstock.spark._foreach_batch import as_attempt, check_format
 
 __all__ = ["note_batch_writers", "note_frame_writers", "noting", "noting_calls", "with_noted"]
@@ -24,13 +26,14 @@ _NOTED = {
     "partitionBy": "_penstock_partition_columns",
     "format": "_penstock_format",
     "outputMode": "_penstock_output_mode",
+    "trigger": "_penstock_trigger",
     "clusterBy": "_penstock_cluster_columns",
     "using": "_penstock_provider",
     "partitionedBy": "_penstock_table_partitions",
 }
 #: Methods of ``df.write`` that write without ``format`` and ``save``.
 _SHORT = ("csv", "insertInto", "jdbc", "json", "orc", "parquet", "text", "xml")
-_OF_STREAMS = ("partitionBy", "format", "outputMode", "clusterBy")
+_OF_STREAMS = ("partitionBy", "format", "outputMode", "trigger", "clusterBy")
 
 
 def noting(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -75,6 +78,8 @@ def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable
                     f"sink {source}: Spark has no output mode update for sinks in Python. Write in foreachBatch, with "
                     "penstock.batch_writer: its batches have the rows that have changed"
                 )
+            if not is_batch:  # of ``availableNow`` and ``once``, and of no other trigger, the value is True
+                writer.option(ENDS_OPTION, "true" if "True" in noted("trigger") else "false")
             if noted("clusterBy"):
                 raise _no_layout(source, "clusterBy")
             if columns := noted("partitionBy"):
