@@ -255,7 +255,8 @@ class SinkOutcomeCases(SinkBase):
 
         def take_over() -> None:
             with contextlib.suppress(Exception):  # it may find the system locked
-                other = SinkQuery(query.sink, self.schema, query.checkpoint, query.query_id)
+                # The engine has one log of the batches that are committed.
+                other = SinkQuery(query.sink, self.schema, query.checkpoint, query.query_id, query.done)
                 other.finish()
                 other.done.add(0)
                 other.run_all(batches)
