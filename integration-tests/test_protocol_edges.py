@@ -222,6 +222,18 @@ def _while_any_runs(queries):
         time.sleep(0.01)
 
 
+def test_a_query_with_state_starts_where_a_kill_hit_its_first_note(spark, tmp_path):
+    """Of Spark's file for the first batch only the temporary one is there: Spark itself refuses to start on that."""
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.adf1b5ed-aae1-416c-9323-01bd1eec07bf.tmp").write_text("v1\n")
+    (offsets / "..0.adf1b5ed-aae1-416c-9323-01bd1eec07bf.tmp.crc").write_bytes(b"crc")
+    lines = Lines(spark, tmp_path, "penstock.filesystem")
+    lines.put(2)
+    lines.run(change=lambda rows: rows.dropDuplicates(["value"]))
+    assert lines.visible() == lines.everything()
+
+
 #: How a process can wait for the end of a run, or for all that is there.
 WAITS = {
     "awaitTermination": lambda query, queries: query.awaitTermination(),

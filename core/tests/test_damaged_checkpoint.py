@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from penstock.checkpoint import damage_of
+from penstock.checkpoint import SparkLog, damage_of
 from penstock.errors import BadDataError
 from penstock.storage import LocalStorage
 
@@ -52,6 +52,24 @@ def test_a_damaged_file_is_named_with_its_repair(checkpoint, name, text, says):
     assert isinstance(error, BadDataError)
     with pytest.raises(BadDataError, match=says):
         raise error
+
+
+LEFTOVERS = {".0.adf1b5ed-aae1-416c-9323-01bd1eec07bf.tmp", "..0.adf1b5ed-aae1-416c-9323-01bd1eec07bf.tmp.crc"}
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_what_a_kill_left_of_a_first_batch_is_removed_and_nothing_else(tmp_path, noted):
+    for name in LEFTOVERS | {"a file of yours"} | ({"0", ".0.crc"} if noted else set()):
+        (tmp_path / "ck" / "offsets").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ck" / "offsets" / name).touch()
+    before = {path.name for path in (tmp_path / "ck" / "offsets").iterdir()}
+    SparkLog(LocalStorage(), str(tmp_path / "ck")).clear_unwritten()
+    assert {path.name for path in (tmp_path / "ck" / "offsets").iterdir()} == (before if noted else before - LEFTOVERS)
+
+
+def test_a_query_without_a_checkpoint_yet(tmp_path):
+    SparkLog(LocalStorage(), str(tmp_path / "ck")).clear_unwritten()
+    assert not (tmp_path / "ck").exists()
 
 
 def test_all_damaged_files_are_named(checkpoint):

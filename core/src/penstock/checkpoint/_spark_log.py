@@ -8,9 +8,11 @@ from penstock.storage import Storage
 
 __all__ = ["SparkLog"]
 
+_OF_ANY_AGE = float("-inf")
+
 
 class SparkLog:
-    """Read only, except for :meth:`restore`."""
+    """Read only, except for :meth:`restore` and :meth:`clear_unwritten`."""
 
     def __init__(self, storage: Storage, checkpoint: str) -> None:
         self._storage = storage
@@ -61,6 +63,16 @@ class SparkLog:
         # Spark's checksum is of what stood there before.
         self._storage.delete([f"{self._checkpoint}/offsets/.{batch.number}.crc"])
         self._storage.put(self._path(batch.number), batch.offsets)
+
+    def clear_unwritten(self) -> None:
+        """Removes what is left of the note of a first batch whose driver was killed meanwhile: on that, Spark 4.1 and
+        later start no query with state. Does nothing once a batch is noted.
+        """
+        directory = f"{self._checkpoint}/offsets"
+        names = self._storage.list_names(directory)
+        if not any(map(is_number, names)):
+            self._storage.sweep(directory, _OF_ANY_AGE)
+            self._storage.delete(f"{directory}/{name}" for name in names if name.endswith(".crc"))
 
     def _forget(self, directory: str, first: int) -> None:
         """Deletes the batches from ``first`` on, and Spark's checksums of them."""

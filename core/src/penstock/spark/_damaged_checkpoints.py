@@ -1,4 +1,6 @@
-"""A query does not start on a checkpoint with damaged files: the error names them, where Spark's would not."""
+"""A query does not start on a checkpoint with damaged files: the error names them, where Spark's would not. What a kill
+has left of a first batch is removed, where Spark would refuse to start.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from penstock.checkpoint import damage_of
+from penstock.checkpoint import SparkLog, damage_of
 from penstock.errors import PenstockError
 from penstock.storage import open_storage
 
@@ -43,15 +45,16 @@ def looking_first(start: Callable[..., Any]) -> Callable[..., Any]:
         options = {str(name).lower(): text for name, text in bound.get("options", {}).items()}
         options = {**getattr(writer, _GIVEN, {}), **options}
         if options.get(_LOCATION):
-            _refuse_damaged(str(options[_LOCATION]), options)
+            _look_at(str(options[_LOCATION]), options)
         return start(writer, *args, **given)
 
     return wrapped
 
 
-def _refuse_damaged(location: str, options: dict[str, Any]) -> None:
+def _look_at(location: str, options: dict[str, Any]) -> None:
     try:
         storage, path = open_storage(location, {name: str(text) for name, text in options.items()})
+        SparkLog(storage, path).clear_unwritten()
         damage = damage_of(storage, path)
     except (PenstockError, OSError):
         return  # Spark, or the sink, says what is wrong with the location
