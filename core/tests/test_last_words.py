@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.spark._last_words import hush_cut_updates
 from suite.pages import check_quiet
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -77,3 +79,27 @@ def test_an_event_that_is_handled_when_the_script_ends_is_handled_first(tmp_path
     ended = run(tmp_path, "query.awaitTermination()\ncalled.wait(60)\n", SLOW_ANSWER + SCRIPT.replace("OFF", "ERROR"))
     assert ended.returncode == 0
     check_quiet(ended.stdout + ended.stderr)
+
+
+def test_updates_that_are_cut_leave_no_trace_and_other_errors_do(capsys):
+    class Server:
+        def handle_error(self, request, address):
+            print(f"a trace of {address}", file=sys.stderr)
+
+    context = SimpleNamespace(_accumulatorServer=Server())
+    for _ in range(2):
+        hush_cut_updates(context)
+    for error in (EOFError(), ValueError("another token")):
+        try:
+            raise error
+        except Exception:
+            context._accumulatorServer.handle_error(None, type(error).__name__)
+    assert capsys.readouterr().err == "a trace of ValueError\n"
+
+
+def test_the_session_hushes_its_updates(spark):
+    server = spark.sparkContext._accumulatorServer
+    try:
+        raise EOFError
+    except EOFError:
+        assert server.handle_error(None, None) is None and "hush" in server.handle_error.__qualname__

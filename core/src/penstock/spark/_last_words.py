@@ -11,7 +11,7 @@ from typing import Any
 from penstock._causes import carries_ours, explain
 from penstock.printable import printable
 
-__all__ = ["note_failure", "note_seen", "print_last_words", "say_last", "say_unseen"]
+__all__ = ["hush_cut_updates", "note_failure", "note_seen", "print_last_words", "say_last", "say_unseen"]
 
 _MARK = "_penstock_last_words"
 #: By id of a run: what a query has failed with, empty once the process has asked.
@@ -71,6 +71,23 @@ def _in_notebook(
 ) -> None:
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     say_last(error)
+
+
+def hush_cut_updates(context: Any) -> None:
+    """Prints no trace where Spark drops its connection for the updates of accumulators, as it may when a query is
+    stopped in the middle of a batch: it connects again for the next one. Classic sessions; once for a context.
+    """
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None or hasattr(server, _MARK):
+        return
+    report = server.handle_error
+
+    def handle_error(*where: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError):
+            report(*where)
+
+    server.handle_error = handle_error
+    setattr(server, _MARK, True)
 
 
 def say_last(error: BaseException) -> None:

@@ -18,7 +18,7 @@ from penstock.spark._data_source import data_source_of
 from penstock.spark._driver_counts import new_counts_folder
 from penstock.spark._ends import publish_at_ends, wrap_method
 from penstock.spark._foreach_batch import telling_the_run
-from penstock.spark._last_words import print_last_words
+from penstock.spark._last_words import hush_cut_updates, print_last_words
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
@@ -94,6 +94,7 @@ def register(spark: SparkSession) -> Registration:
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
+        hush_cut_updates(context)
         from pyspark.sql import DataFrameWriter, DataFrameWriterV2
         from pyspark.sql.streaming import DataStreamWriter
 
