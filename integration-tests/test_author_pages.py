@@ -92,19 +92,26 @@ def reader(wheels, tmp_path, cases):
 @pytest.mark.parametrize(
     ("page", "cases"),
     [
-        pytest.param("write-a-source", BRIEFLY, id="write-a-source"),
+        pytest.param(
+            "write-a-source",
+            BRIEFLY,
+            id="write-a-source",
+            marks=pytest.mark.exhaustive(
+                "half a minute; test_a_new_package_passes_the_kit has a source, and options is a page that is followed"
+            ),
+        ),
         pytest.param(
             "write-a-sink",
             BRIEFLY,
             id="write-a-sink",
-            marks=pytest.mark.exhaustive("as long as write-a-source, which is the witness"),
+            marks=pytest.mark.exhaustive("a minute; test_a_new_package_passes_the_kit is the witness"),
         ),
         pytest.param("options", "", id="options"),
         pytest.param(
             "prove-it",
             BRIEFLY,
             id="prove-it",
-            marks=pytest.mark.exhaustive("half a minute; write-a-source is the witness"),
+            marks=pytest.mark.exhaustive("half a minute; test_a_new_package_passes_the_kit is the witness"),
         ),
         pytest.param(
             "publish-it",

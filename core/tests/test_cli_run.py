@@ -50,6 +50,7 @@ def scrape_until(address: str, pattern: str) -> str:
     return scraped
 
 
+@pytest.mark.exhaustive("a driver; test_the_first_commands_of_the_readme_lead_to_rows runs files to files as well")
 def test_files_to_files(tmp_path):
     pytest.importorskip("penstock_filesystem")
     (tmp_path / "in").mkdir()

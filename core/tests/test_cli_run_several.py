@@ -104,13 +104,18 @@ def test_two_sinks_of_one_query_are_committed_together(shop):
     assert "penstock" not in err
     assert rows(shop / "out/every", "id", "name") == Counter([(1, "Ann"), (2, "Bo"), (3, None), (4, "Ann")])
     assert rows(shop / "out/odd", "id", "name") == Counter([(1, "Ann"), (3, None)])
+    (sink,) = inspect(shop / "ck")["sinks"]
+    assert (sink["name"], sink["sink"]) == ("all", "group of every-order, odd")
+
+
+@pytest.mark.exhaustive("three drivers; test_two_sinks_of_one_query_are_committed_together is the witness")
+def test_two_sinks_continue_and_stay_together(shop):
+    run(shop, SHOP + SINKS)
     (shop / "customers/b.csv").write_text("3,Cy\n")
     add_orders(shop, 2, (5, 3))
     run(shop, SHOP + SINKS)
     assert rows(shop / "out/odd", "id", "name")[5, "Cy"] == 1, "a table is read again for each batch"
     assert sum(rows(shop / "out/every", "id").values()) == 5
-    (sink,) = inspect(shop / "ck")["sinks"]
-    assert (sink["name"], sink["sink"]) == ("all", "group of every-order, odd")
     _, err = run(shop, SHOP + SINKS + "commit: each\n", code=2)
     assert err == (
         f"penstock: {shop}/ck was written with 'commit: together', and the file has 'commit: each': write that again, "

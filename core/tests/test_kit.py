@@ -114,6 +114,7 @@ class TestMinimalSinkOnSpark(TieredSparkSinkSuite):
 
 class TestMinimalSource(SourceSuite):
     connector = MinimalConnector
+    read_ahead_bytes = 4 << 20  # a few blocks of a quarter of a MiB: rows in proportion are read
 
     @pytest.fixture
     def origin(self, tmp_path, monkeypatch):
@@ -284,6 +285,7 @@ class SendingWithAWindow(TableConnector):
     sink = LaterRecordingSink
 
 
+@pytest.mark.exhaustive("the kit once more; TestWriteAhead is the witness, and the window's own tests")
 class TestWriteAheadWithAWindow(SqlSuite):
     connector = SendingWithAWindow
     many = 2_000

@@ -72,6 +72,7 @@ def test_what_was_seen_is_not_said_again(tmp_path, end, code, times):
     assert times == 0 or ended.stderr.splitlines()[-1] == f"penstock: {tmp_path}/in {LINE}"
 
 
+@pytest.mark.exhaustive("a driver; test_a_failure_in_the_background_is_the_last_line is the witness")
 def test_an_event_that_is_handled_when_the_script_ends_is_handled_first(tmp_path):
     pytest.importorskip("penstock_filesystem")
     (tmp_path / "in").mkdir()

@@ -36,6 +36,7 @@ def test_an_example_has_no_mistakes(name, tmp_path):
     assert check_pipeline(path, {})[1] == []
 
 
+@pytest.mark.exhaustive("a driver; test_two_sinks_of_one_query_are_committed_together runs several sinks as well")
 @pytest.mark.spark
 def test_the_example_with_several_sinks_runs(tmp_path):
     (tmp_path / "shop.yaml").write_text(EXAMPLES["shop"])

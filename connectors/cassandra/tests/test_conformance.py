@@ -71,6 +71,7 @@ class CassandraSinkSuite(OneCrashOfEachKind):
     test_many_batches_in_bounded_memory = by_default(
         SinkSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
     )
+    test_many_rows_in_bounded_memory = by_default(SinkSuite.test_many_rows_in_bounded_memory, otherwise=MANY_ROWS)
 
     @pytest.fixture
     def new_target(self, cassandra):
@@ -116,10 +117,6 @@ class TestWriteAhead(CassandraSinkSuite):
     delivery = "write-ahead"
     equal_rows = False  # a row with the key of another one replaces it
     most_memory_bytes = 80 << 20  # segments are larger than batches
-    test_many_rows_in_bounded_memory = by_default(
-        CassandraSinkSuite.test_many_rows_in_bounded_memory,
-        otherwise="100,000 rows once more; TestUpsert has the server, and core/tests/test_kit.py segments",
-    )
 
 
 def streams_only():

@@ -80,6 +80,7 @@ class TestSink(SinkSuite):
         return lambda: target_of_files(tmp_path / uuid.uuid4().hex, "json", rows_of, table_of)
 
 
+@pytest.mark.exhaustive("the kit once more; TestSink is the witness, and Spark reads Parquet in the first tier's tests")
 class TestParquetSink(SinkSuite):
     """Of any schema: every type is there as it was written."""
 

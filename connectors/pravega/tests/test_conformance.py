@@ -51,6 +51,9 @@ class TestSink(OneCrashOfEachKind):
         SinkSuite.test_many_batches_in_bounded_memory, otherwise=MANY_BATCHES
     )
 
+    test_dead_letters = by_default(
+        SinkSuite.test_dead_letters, otherwise="many transactions; Kafka's and Cassandra's suites have it by default"
+    )
     test_a_commit_costs_no_more_than_it_has_to = by_default(
         SinkSuite.test_a_commit_costs_no_more_than_it_has_to,
         otherwise="170 transactions; without a server, the files' suite has this case by default",

@@ -42,6 +42,7 @@ class TestExactlyOnce(PostgresSinkSuite):
     pass
 
 
+@pytest.mark.exhaustive("the kit once more; TestExactlyOnce is the witness")
 class TestUpsert(PostgresSinkSuite):
     many = 200_000  # the case about memory is for rows that are kept; here each upsert is committed
     table = "id bigint primary key, text text"
