@@ -233,7 +233,7 @@ def test_mistakes_are_named(given, message):
 @pytest.mark.parametrize("type_", [pa.duration("us"), pa.binary(), pa.list_(pa.int64())])
 def test_columns_that_make_no_directories(type_):
     schema = pa.schema([("id", pa.int64()), ("c", type_)])
-    with pytest.raises(BadConfigurationError, match="'c' is .*: cast it to string"):
+    with pytest.raises(BadConfigurationError, match=r"'c' is .*: cast it to string"):
         create_sink(options(partitionColumns="c"), schema).validate_schema(schema)
 
 
