@@ -709,7 +709,7 @@ DIFFERENCES = [
         "json",
         b'{"s":"\xe9","t":"y"}',
         [("\ufffd", "y")],
-        [(None, None)],
+        [(None, "y")],
         options={"multiLine": "true"},
     ),
 ]

@@ -1,4 +1,4 @@
-"""Days long ago that a file counts by the Julian calendar: as Spark 2 did, and later ones if they are told to."""
+"""Days long ago that a file counts by the Julian calendar: as Spark 2 wrote them, and later ones in the mode LEGACY."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["JulianDays"]
 
 _PREFIX = "org.apache.spark."
 _FIRST_GREGORIAN_DAY = date(1582, 10, 15)
-#: Spark shifts times of other zones than UTC also between these two days, where clocks went by the sun.
+#: Spark shifts times of other zones than UTC also between these two days, where local times followed the sun.
 _FIRST_OF_CLOCKS = date(1900, 1, 1)
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 _EPOCH = date(1970, 1, 1)
