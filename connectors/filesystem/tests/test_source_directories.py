@@ -466,8 +466,9 @@ def test_directories_are_called_as_spark_calls_them(spark, tmp_path, count):
     names = ["s", "d", "t", "x", "m", "b"]
     schema = "id long, s string, d date, t timestamp, x double, m decimal(30,10), b boolean"
     frame = spark.createDataFrame([random_row(draw) for _ in range(count)], schema).coalesce(1)
-    frame.write.partitionBy(*names).parquet(str(tmp_path))
-    theirs = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")}
+    out = tmp_path / "out"
+    frame.write.partitionBy(*names).parquet(str(out))
+    theirs = {str(path.parent.relative_to(out)) for path in out.rglob("*.parquet")}
     (batch,) = frame.toArrow().combine_chunks().to_batches()
     assert set(ColumnsBucketAssigner(tuple(names)).bucket_ids(batch, 0).to_pylist()) == theirs
 
