@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -104,6 +105,32 @@ def test_columns_are_named_as_hive_names_them():
     assert escape_path_name("x~*?#[]{}^'\"\\ü\n.") == "x~%2A%3F%23%5B%5D%7B}%5E%27%22%5Cü%0A."
 
 
+@pytest.mark.parametrize(
+    ("value", "type_", "expected"),
+    [
+        (100.0, pa.float64(), "100.0"),
+        (1e7, pa.float64(), "1.0E7"),
+        (-12345678.9, pa.float64(), "-1.23456789E7"),
+        (1e20, pa.float64(), "1.0E20"),
+        (1e-4, pa.float64(), "1.0E-4"),
+        (0.001, pa.float64(), "0.001"),
+        (-0.0, pa.float64(), "-0.0"),
+        (float("nan"), pa.float64(), "NaN"),
+        (float("-inf"), pa.float64(), "-Infinity"),
+        (0.1, pa.float32(), "0.1"),
+        (Decimal("0E-10"), pa.decimal128(38, 10), "0.0000000000"),
+        (datetime(1, 1, 1), pa.timestamp("us"), "0001-01-01 00%3A00%3A00"),
+        (datetime(1, 1, 1, tzinfo=timezone.utc), pa.timestamp("us", "UTC"), "0001-01-01 00%3A00%3A00"),
+        (datetime(2026, 1, 1, 0, 0, 0, 5), pa.timestamp("us"), "2026-01-01 00%3A00%3A00.000005"),
+        (time(10, 0), pa.time64("us"), "10%3A00%3A00"),
+    ],
+)
+def test_values_are_written_as_spark_writes_them(value, type_, expected):
+    """Spark guesses the type of a column by these texts: ``nan`` would be a string."""
+    batch = pa.RecordBatch.from_pydict({"c": pa.array([value], type_), "v": [1]})
+    assert assigned(batch, partitionColumns="c") == [f"c={expected}"]
+
+
 def test_files_leave_partition_columns_out_and_readers_find_them(tmp_path, sink_query):
     schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
     query = sink_query(tmp_path, schema, partitionColumns="day")
@@ -201,6 +228,13 @@ def test_mistakes_are_named(given, message):
     schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
     with pytest.raises(BadConfigurationError, match=message):
         create_sink(options(**given), schema).validate_schema(schema)
+
+
+@pytest.mark.parametrize("type_", [pa.duration("us"), pa.binary(), pa.list_(pa.int64())])
+def test_columns_that_make_no_directories(type_):
+    schema = pa.schema([("id", pa.int64()), ("c", type_)])
+    with pytest.raises(BadConfigurationError, match=r"'c' is .*: cast it to string"):
+        create_sink(options(partitionColumns="c"), schema).validate_schema(schema)
 
 
 def test_every_option_says_what_it_is():

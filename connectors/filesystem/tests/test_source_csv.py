@@ -289,3 +289,17 @@ def test_blocks_of_several_lines_are_cut_where_a_row_ends(tmp_path, source_harne
     cells = [f"{number},{text}" if number % 3 else f'{number},"{text}"' for number, text in rows]
     (tmp_path / "in.csv").write_text("\n".join(cells))
     assert source_harness.rows(tmp_path, TWO, format="csv", multiLine=True) == rows
+
+
+@pytest.mark.parametrize("bad", ["", "x,y\n"])  # a row that does not fit sends its neighbours the slow way
+def test_a_byte_order_mark_counts_at_the_beginning_of_a_file_only(csv_rows, bad):
+    data = "\ufeffs,id\n\ufeffx,1\n" + bad
+    schema = [("s", pa.string()), ("id", pa.int64())]
+    assert csv_rows(data, schema, header=True, mode="DROPMALFORMED")[0] == ("\ufeffx", 1)
+
+
+@pytest.mark.parametrize("bad", ["", "x,y\n"])  # a row that does not fit sends its neighbours the slow way
+def test_commas_in_a_decimal_mean_nothing(csv_rows, bad):
+    schema = [("d", pa.decimal128(20, 2)), ("s", pa.string())]
+    rows = csv_rows('"1,000.5",a\n"-,1",b\n"\u0663",c\n' + bad, schema, mode="DROPMALFORMED")
+    assert rows == [(Decimal("1000.50"), "a"), (Decimal("-1.00"), "b"), (Decimal("3.00"), "c")]

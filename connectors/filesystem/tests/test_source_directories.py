@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import random
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.values import TimeParser
 from penstock.source import ColumnFilter
 from penstock_filesystem.formats import escape_path_name
+from penstock_filesystem.sink._buckets import ColumnsBucketAssigner
 from penstock_filesystem.source._partitions import PartitionColumns
 
 UTC = datetime.timezone.utc
@@ -436,6 +438,39 @@ def test_what_is_written_by_columns_is_read_back(spark, tmp_path):
             left = frame.where(condition).select("id").collect()
             assert sorted(left) == sorted(rows.where(condition).select("id").collect()), condition
     assert sorted(map(repr, spark.read.schema(rows.schema).parquet(str(tmp_path / "ours")).collect())) == expected
+
+
+MICROSECOND = datetime.timedelta(microseconds=1)
+CHARACTERS = "aZ09 _-.,%/=:'\"#?*[]{}^\\\t\x7f~@!$&()+;<>|"
+
+
+def random_row(draw):
+    number = float(f"{draw.randint(-9999, 9999)}e{draw.randint(-9, 15)}")
+    return (
+        1,
+        "".join(draw.choices(CHARACTERS, k=draw.randint(0, 6))) or None,
+        datetime.date(draw.randint(1, 9999), draw.randint(1, 12), draw.randint(1, 28)),
+        datetime.datetime(draw.randint(2, 9998), 1, 1, 5, tzinfo=UTC) + draw.randint(0, 10**12) * MICROSECOND,
+        draw.choice([number, number, number, float("nan"), float("inf"), float("-inf"), -0.0, None]),
+        draw.choice([None, Decimal(draw.randint(-(10**9), 10**9)).scaleb(-draw.randint(0, 10))]),
+        draw.choice([True, False, None]),
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "count", [20, pytest.param(500, marks=pytest.mark.exhaustive("many rows; the 20 that are always the same stay"))]
+)
+def test_directories_are_called_as_spark_calls_them(spark, tmp_path, count):
+    draw = random.Random(count)
+    names = ["s", "d", "t", "x", "m", "b"]
+    schema = "id long, s string, d date, t timestamp, x double, m decimal(30,10), b boolean"
+    frame = spark.createDataFrame([random_row(draw) for _ in range(count)], schema).coalesce(1)
+    out = tmp_path / "out"
+    frame.write.partitionBy(*names).parquet(str(out))
+    theirs = {str(path.parent.relative_to(out)) for path in out.rglob("*.parquet")}
+    (batch,) = frame.toArrow().combine_chunks().to_batches()
+    assert set(ColumnsBucketAssigner(tuple(names)).bucket_ids(batch, 0).to_pylist()) == theirs
 
 
 def stream_of(spark, folder):

@@ -178,3 +178,21 @@ def test_single_quotes_are_read_as_spark_reads_them(tmp_path, source_harness, li
 @pytest.mark.parametrize("line", ["{'s':'x'", "{'s':'x}", "{'s:'x'}", "{s:'x'}", "'x'", "{'s':'a\tb'}", "{'s':'x\\"])
 def test_what_is_no_json_for_spark_either_is_a_bad_row(json_rows, line):
     assert json_rows(line + "\n", [("s", pa.string()), CORRUPT]) == [(None, line)]
+
+
+@pytest.mark.parametrize("bad", ["", "nonsense\n"])  # a row that does not fit sends its neighbours the slow way
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,000.5", "1000.50"), ("-,1", "-1.00"), ("\u0663", "3.00"), ("1e2", "100.00"), ("+1", "1.00"), (".5", "0.50")]
+    + [(text, None) for text in ("1_0", " 1", "1 ", "1_000.5", "NaN", "", ",", "0x10")],
+)
+def test_texts_for_a_decimal_are_read_as_spark_reads_them(json_rows, text, value, bad):
+    line = f'{{"d":"{text}"}}'
+    rows = json_rows(f"{line}\n{bad}", [("d", pa.decimal128(20, 2)), CORRUPT])
+    assert rows[0] == ((None, line) if value is None else (Decimal(value), None))
+
+
+def test_every_line_may_begin_with_a_byte_order_mark(json_rows):
+    """As in files that were put together from several ones."""
+    data = '\ufeff{"a":1}\n\ufeff{"a":2}\n{"a":3}\n'
+    assert json_rows(data, [("a", pa.int64()), CORRUPT]) == [(1, None), (2, None), (3, None)]

@@ -492,3 +492,10 @@ def test_the_trigger_once_reads_and_publishes_everything_in_one_batch(spark, tmp
     query.awaitTermination()
     assert [progress["numInputRows"] for progress in query.recentProgress] == [5]
     assert sorted("".join(path.read_text() for path in tmp_path.glob("out/**/*.txt")).split()) == list("01234")
+
+
+@pytest.mark.spark
+def test_variants_are_structs(spark, tmp_path, source_harness):
+    spark.sql("""select parse_json('{"a":1}') v""").coalesce(1).write.parquet(str(tmp_path / "out"))
+    (field,) = source_harness.source(tmp_path / "out", format="parquet").infer_schema()
+    assert pa.types.is_struct(field.type) and {"metadata", "value"} <= {one.name for one in field.type}

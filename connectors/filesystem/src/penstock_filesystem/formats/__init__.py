@@ -13,7 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.options import load_object
-from penstock_filesystem.formats._directory_names import NULL_PARTITION, escape_path_name, unescape_path_name
+from penstock_filesystem.formats._directory_names import (
+    NULL_PARTITION,
+    directory_values,
+    escape_path_name,
+    unescape_path_name,
+)
 from penstock_filesystem.formats._inference import SchemaInference, merge_schemas
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
@@ -46,6 +51,7 @@ __all__ = [
     "check_line_sep",
     "create_reader",
     "create_writer",
+    "directory_values",
     "escape_path_name",
     "merge_files",
     "merge_schemas",

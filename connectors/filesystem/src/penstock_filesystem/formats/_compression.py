@@ -19,8 +19,10 @@ __all__ = ["BUFFER_BYTES", "decompressed", "from_lz4", "from_snappy", "hadoop_bl
 #: By the end of a file's name. Of the last three, Spark's writer writes what Hadoop's codecs make.
 _CODECS = {
     ".gz": "gzip",
+    ".gzip": "gzip",
     ".bz2": "bz2",
     ".zst": "zstd",
+    ".zstd": "zstd",
     ".xz": "xz",
     ".lz4": "lz4",
     ".snappy": "snappy",

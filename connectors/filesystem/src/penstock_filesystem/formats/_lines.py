@@ -15,9 +15,9 @@ from penstock_filesystem.formats._input_file import InputFile, Utf8Stream, is_li
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import FormatReader
 
-__all__ = ["Line", "LineReader", "Lines", "halves", "merge_pieces"]
+__all__ = ["BYTE_ORDER_MARK", "Line", "LineReader", "Lines", "halves", "merge_pieces"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ANY_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -154,8 +154,8 @@ class LineReader(FormatReader):
 
 def _without_mark(blocks: Iterator[Block]) -> Iterator[Block]:
     for block in blocks:
-        if block.offset == 0 and block.data.startswith(_BYTE_ORDER_MARK):
-            block = Block(block.data[len(_BYTE_ORDER_MARK) :], len(_BYTE_ORDER_MARK))
+        if block.offset == 0 and block.data.startswith(BYTE_ORDER_MARK):
+            block = Block(block.data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK))
         yield block
 
 

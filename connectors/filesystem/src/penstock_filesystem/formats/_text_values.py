@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.serialization.values import TimeParser, fit_decimal
+from penstock.serialization.values import TimeParser, read_decimal
 
 __all__ = ["DECIMAL", "FLOAT", "CellConverter", "cell_converter"]
 
@@ -66,18 +65,6 @@ def _boolean(text: str) -> bool:
     return value == "true"
 
 
-def _decimal(type_: pa.DataType) -> CellConverter:
-    def convert(text: str) -> Decimal:
-        if DECIMAL.fullmatch(text) is None:
-            raise ValueError(f"{text!r} is not a number")
-        try:
-            return fit_decimal(Decimal(text), type_)
-        except InvalidOperation:
-            raise ValueError(f"{text!r} is too large") from None
-
-    return convert
-
-
 def cell_converter(type_: pa.DataType, times: TimeParser) -> CellConverter:
     """Returns the converter of one cell. Takes everything that the conversion of whole columns takes, and more."""
     if pa.types.is_integer(type_):
@@ -87,7 +74,7 @@ def cell_converter(type_: pa.DataType, times: TimeParser) -> CellConverter:
     if pa.types.is_boolean(type_):
         return _boolean
     if pa.types.is_decimal(type_):
-        return _decimal(type_)
+        return lambda text: read_decimal(text, type_)
     if pa.types.is_date(type_):
         return times.date
     if pa.types.is_timestamp(type_):

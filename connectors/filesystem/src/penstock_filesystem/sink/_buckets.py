@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.ddl import shown_type
-from penstock.serialization.values import TimeWriter
-from penstock_filesystem.formats import NULL_PARTITION, escape_path_name
+from penstock.serialization.values import TimeWriter, is_plain
+from penstock_filesystem.formats import directory_values, escape_path_name
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._extensions import load_extension
 
@@ -110,9 +108,7 @@ class ColumnsBucketAssigner(BucketAssigner):
         encoded = values.dictionary_encode(null_encoding="encode")
         prefix = escape_path_name(name)
         # In Python for the distinct values only: there are as many as directories.
-        names = pa.array(
-            [f"{prefix}={_directory_value(value)}" for value in encoded.dictionary.to_pylist()], pa.string()
-        )
+        names = pa.array([f"{prefix}={value}" for value in directory_values(encoded.dictionary)], pa.string())
         return names.take(encoded.indices)
 
     def columns_left_out(self) -> tuple[str, ...]:
@@ -132,24 +128,12 @@ class ColumnsBucketAssigner(BucketAssigner):
                     f"option 'partitionColumns': readers skip directories that begin with '.': rename '{name}'"
                 )
             type_ = schema.field(index).type
-            if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+            if not (is_plain(type_) or pa.types.is_time(type_) or pa.types.is_null(type_)):
                 raise BadConfigurationError(
                     f"option 'partitionColumns': '{name}' is {shown_type(type_)}: cast it to string"
                 )
         if set(self._columns) >= set(schema.names):
             raise BadConfigurationError("option 'partitionColumns' names every column: nothing is left for the files")
-
-
-def _directory_value(value: Any) -> str:
-    if value is None or value == "":
-        return NULL_PARTITION
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        text = value.strftime("%Y-%m-%d %H:%M:%S")
-        text += f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
-        return escape_path_name(text)
-    return escape_path_name(str(value))
 
 
 def create_bucket_assigner(options: SinkOptions) -> BucketAssigner:

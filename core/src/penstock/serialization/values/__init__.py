@@ -3,7 +3,7 @@
 Whole columns go without a loop over rows. Where rows need a closer look, single values are read to the same result.
 """
 
-from penstock.serialization.values._decimals import cast_column, fit_decimal, wide_decimal
+from penstock.serialization.values._decimals import cast_column, fit_decimal, read_decimal, wide_decimal
 from penstock.serialization.values._json_read import (
     NOT_JSON,
     JsonColumns,
@@ -39,6 +39,7 @@ __all__ = [
     "json_decoder",
     "json_text",
     "load_loose_json",
+    "read_decimal",
     "value_converter",
     "why_not_json",
     "wide_decimal",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 
-__all__ = ["cast_column", "fit_decimal", "wide_decimal"]
+__all__ = ["cast_column", "fit_decimal", "read_decimal", "wide_decimal"]
 
 #: As many digits as a decimal column holds at most (``decimal256``). Python's default, 28, fails above.
 _MOST_DIGITS = 76
@@ -15,6 +16,7 @@ _DIGITS = Context(prec=_MOST_DIGITS)
 _WORD_DIGITS = 38
 #: Of up to so many digits, a number that wrapped around in 128 bits has far more: Arrow's check of the digits sees it.
 _SEEN_DIGITS = 18
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def fit_decimal(value: Decimal, type_: pa.DataType) -> Decimal:
@@ -26,6 +28,17 @@ def fit_decimal(value: Decimal, type_: pa.DataType) -> Decimal:
     if not fitted.is_finite() or len(fitted.as_tuple().digits) > type_.precision:
         raise ValueError(f"{value} is out of range")
     return fitted
+
+
+def read_decimal(text: str, type_: pa.DataType) -> Decimal:
+    """Reads a text as Spark does: digits of any script, in which commas mean nothing. Raises ValueError."""
+    plain = text.replace(",", "")
+    if _NUMBER.fullmatch(plain) is None:
+        raise ValueError(f"{text!r} is not a number")
+    try:
+        return fit_decimal(Decimal(plain), type_)
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is too large") from None
 
 
 def cast_column(column: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.json as pajson
 
 from penstock.serialization.ddl import shown_type
-from penstock.serialization.values._decimals import fit_decimal, wide_decimal
+from penstock.serialization.values._decimals import fit_decimal, read_decimal, wide_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
 
@@ -257,7 +257,7 @@ def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
     if types.is_floating(type_):
         return _float
     if types.is_decimal(type_):
-        return lambda value: fit_decimal(Decimal(value) if isinstance(value, str) else Decimal(_number(value)), type_)
+        return lambda value: _decimal(value, type_)
     if types.is_date(type_):
         return lambda value: times.date(_of(value, str))
     if types.is_timestamp(type_):
@@ -271,6 +271,10 @@ def _timestamp(value: Any, type_: pa.DataType, times: TimeParser) -> Any:
     if isinstance(value, str) or type_.tz is None:
         return times.timestamp(_of(value, str), type_)
     return times.from_epoch(_number(value, int), type_)
+
+
+def _decimal(value: Any, type_: pa.DataType) -> Decimal:
+    return read_decimal(value, type_) if isinstance(value, str) else fit_decimal(Decimal(_number(value)), type_)
 
 
 def _of(value: Any, kind: type) -> Any:

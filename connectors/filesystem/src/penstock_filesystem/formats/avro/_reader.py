@@ -23,6 +23,7 @@ from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBat
 from penstock_filesystem.formats._fit import Lacks, find_name
 from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._julian import JulianDays
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
 from penstock_filesystem.formats._rescue import as_text
@@ -52,12 +53,15 @@ def _corrupt() -> Iterator[None]:
         raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
 
 
-def _batches(stream: PlainStream) -> Iterator[AvroRecords]:
+def _batches(stream: PlainStream, url: str) -> Iterator[AvroRecords]:
     with _corrupt():
         reader = fastavro.reader(stream, return_record_name=False)
         _check(reader.writer_schema)
+        julian = JulianDays(reader.metadata, url)
         row = 0
         while records := list(islice(reader, _BATCH_ROWS)):
+            if julian:
+                julian.check_value(records)
             yield AvroRecords(records, row, reader.writer_schema)
             row += len(records)
 
@@ -86,7 +90,7 @@ class AvroReader(FormatReader):
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[AvroRecords]:
         """Yields batches of at most 8,192 records."""
         with file.buffered() as stream:
-            yield from _batches(PlainStream(stream, file.size, file.url))
+            yield from _batches(PlainStream(stream, file.size, file.url), file.url)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of records."""

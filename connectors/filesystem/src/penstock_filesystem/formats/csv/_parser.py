@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from penstock.serialization.values import TimeParser, cast_column, wide_decimal
+from penstock_filesystem.formats._lines import BYTE_ORDER_MARK
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
 __all__ = ["CsvBlockParser"]
@@ -57,8 +58,8 @@ class CsvBlockParser:
 
         ``None`` says only that the rows need a closer look.
         """
-        if not self._schema.names:
-            return None
+        if not self._schema.names or data.startswith(BYTE_ORDER_MARK):
+            return None  # the parser takes a mark for one anywhere; the file's own is left out already
         escape = self._escape_for(data)
         if escape is None:
             return None

@@ -96,7 +96,7 @@ class JsonLinesDecoder(BlockDecoder):
         """Yields the rows of a line: a list of objects is several, and if one of them is bad, all are, as in Spark."""
         parsed, reason = None, ""
         try:
-            parsed = load_loose_json(_DECODER, line.text)
+            parsed = load_loose_json(_DECODER, line.text.removeprefix("\ufeff"))
         except NOT_JSON:
             reason = "not JSON"
         values: list[Any] = parsed if isinstance(parsed, list) else [parsed]

@@ -12,6 +12,7 @@ from penstock.errors import BadDataError
 from penstock.storage import LocalStorage
 from penstock_filesystem.formats._batch_decoder import BatchReader, NumberedBatch, columns_to_read
 from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._julian import JulianDays
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
@@ -53,6 +54,7 @@ class ParquetReader(BatchReader):
             pre_buffer = not isinstance(file.storage, LocalStorage)
             parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
             columns = columns_to_read(schema, parquet.schema_arrow.names, self.options, file.url)
+            julian = _julian_days(parquet, file.url)
             row = 0
             count = parquet.metadata.num_row_groups
             is_whole = start == 0 and end >= file.size
@@ -62,7 +64,10 @@ class ParquetReader(BatchReader):
             for index, first in enumerate(starts):
                 if start <= first < end:
                     try:
-                        yield from self._group(parquet, index, columns, row)
+                        for rows in self._group(parquet, index, columns, row):
+                            for column in rows.batch.columns if julian else ():
+                                julian.check(column)
+                            yield rows
                     except pa.ArrowMemoryError as error:
                         # No corrupt file, so that none is skipped which other machines can read.
                         raise BadDataError(
@@ -79,6 +84,13 @@ class ParquetReader(BatchReader):
 
     def _schema_of(self, file: InputFile) -> pa.Schema:
         return _schema_of(file)
+
+
+def _julian_days(parquet: pq.ParquetFile, url: str) -> JulianDays:
+    texts = {key.decode(): text.decode() for key, text in (parquet.metadata.metadata or {}).items() if b"spark" in key}
+    columns = parquet.schema
+    has_int96 = any(columns.column(number).physical_type == "INT96" for number in range(len(columns)))
+    return JulianDays(texts, url, has_int96=has_int96)
 
 
 def _schema_of(file: InputFile) -> pa.Schema:
