@@ -31,8 +31,9 @@ CONNECTORS = ("filesystem", "kafka", "cassandra", "pravega")
 TABLE = Path(__file__).with_name("tests.json")
 #: Side → use → option → "read", "refused", "warned of", or "-" and the reason why the use reads nothing of it.
 USES = Path(__file__).with_name("uses.json")
-#: Deliveries whose batches are committed.
-COMMITTING = ("exactly-once", "write-ahead")
+#: Uses with which not every delivery goes: a function of foreachBatch has numbered batches, which only exactly-once
+#: takes, and write-ahead keeps rows in the checkpoint of a stream.
+DELIVERIES = {"foreachBatch": ("exactly-once",), "batch write": ("none", "at-least-once", "exactly-once")}
 #: What a use can be found to do with an option; whatever else is found needs a reason.
 SEEN = ("read", "refused", "warned of")
 #: How the options of each use are parsed.
@@ -93,8 +94,7 @@ def declared_uses(side: str) -> Iterator[tuple[str, Mode, Option]]:
 
 def _each(uses: Mapping[str, Mode], deliveries: Sequence[str]) -> Iterator[tuple[str, Mode]]:
     for use, mode in uses.items():
-        # Within a function of foreachBatch, batches are numbered only for what is committed.
-        chosen = [one for one in deliveries if use != "foreachBatch" or one in COMMITTING]
+        chosen = [one for one in deliveries if one in DELIVERIES.get(use, deliveries)]
         yield from ((f"{use}, {delivery}", mode) for delivery in chosen) if deliveries else [(use, mode)]
 
 
