@@ -15,6 +15,7 @@ import pytest  # noqa: E402
 
 from option_tests.declared import (  # noqa: E402
     CONNECTORS,
+    SEEN,
     declared_options,
     declared_uses,
     read_table,
@@ -76,8 +77,8 @@ def print_uses(connectors: Sequence[str], only: str) -> None:
     for side in [f"{connector} {side}" for connector in connectors for side in ("source", "sink")]:
         noted = table.get(side, {})
         pairs = [(use, option.name) for use, _, option in declared_uses(side) if only.lower() in option.name.lower()]
-        open_pairs = [(use, name) for use, name in pairs if noted.get(use, {}).get(name) != "read"]
-        print(f"{side}: {len(pairs) - len(open_pairs)} of {len(pairs)} uses are read")
+        open_pairs = [(use, name) for use, name in pairs if noted.get(use, {}).get(name) not in SEEN]
+        print(f"{side}: {len(pairs) - len(open_pairs)} of {len(pairs)} uses are read or refused")
         for use, name in open_pairs:
             print(f"  {use}: {name}: {noted.get(use, {}).get(name, 'no test')}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from suite.option_cases import cases
 
 __all__ = [
     "CONNECTORS",
+    "SEEN",
     "TABLE",
     "USES",
     "Declared",
@@ -28,8 +29,13 @@ __all__ = [
 
 CONNECTORS = ("filesystem", "kafka", "cassandra", "pravega")
 TABLE = Path(__file__).with_name("tests.json")
-#: Side → use → option → "read", or "-" and the reason why the use reads nothing of it.
+#: Side → use → option → "read", "refused", "warned of", or "-" and the reason why the use reads nothing of it.
 USES = Path(__file__).with_name("uses.json")
+#: Uses with which not every delivery goes: a function of foreachBatch has numbered batches, which only exactly-once
+#: takes, and write-ahead keeps rows in the checkpoint of a stream.
+DELIVERIES = {"foreachBatch": ("exactly-once",), "batch write": ("none", "at-least-once", "exactly-once")}
+#: What a use can be found to do with an option; whatever else is found needs a reason.
+SEEN = ("read", "refused", "warned of")
 #: How the options of each use are parsed.
 READING: dict[str, Mode] = {"batch read": "batch", "stream read": "stream", "restart": "stream"}
 WRITING: dict[str, Mode] = {"batch write": "batch", "stream write": "stream", "foreachBatch": "batch"}
@@ -72,16 +78,24 @@ def write_table(connector: str, found: Mapping[str, str]) -> None:
 def declared_uses(side: str) -> Iterator[tuple[str, Mode, Option]]:
     """Yields, for "kafka source" say, each use with each option that takes effect in it, and how options are parsed.
 
-    The options of the engine and those of stores have tests that serve all connectors.
+    What is written has a use for each delivery that can be chosen, such as "stream write, exactly-once". The options of
+    the engine and those of stores have tests that serve all connectors.
     """
     known = cases(side)
-    for use, mode in (READING if side.endswith(" source") else WRITING).items():
+    delivery = known.declared.find("delivery")
+    for use, mode in _each(READING if side.endswith(" source") else WRITING, delivery.choices if delivery else ()):
         for option in known.declared:
             if option in STORAGE_OPTIONS or option in DEAD_LETTER_OPTIONS or option.name in OF_THE_ENGINE:
                 continue
             is_kept = use == "restart" and option.at_restart != "takes effect"
             if not (option.ignored or is_kept) and known.texts(option) and mode in known.modes(option):
                 yield use, mode, option
+
+
+def _each(uses: Mapping[str, Mode], deliveries: Sequence[str]) -> Iterator[tuple[str, Mode]]:
+    for use, mode in uses.items():
+        chosen = [one for one in deliveries if one in DELIVERIES.get(use, deliveries)]
+        yield from ((f"{use}, {delivery}", mode) for delivery in chosen) if deliveries else [(use, mode)]
 
 
 def read_uses() -> dict[str, dict[str, dict[str, str]]]:
@@ -99,15 +113,15 @@ def check_uses(side: str, found: Mapping[str, Mapping[str, str]]) -> None:
     if os.environ.get("REWRITE_USES"):
         for use, options in found.items():
             reasons = {name: why for name, why in noted.get(use, {}).items() if why.startswith("-")}
-            noted[use] = {**{name: said for name, said in options.items() if said == "read"}, **reasons}
+            noted[use] = {**{name: said for name, said in options.items() if said in SEEN}, **reasons}
         USES.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
     pairs = {(use, name): said for use, options in found.items() for name, said in options.items()}
     told = {(use, name): said for use, options in noted.items() for name, said in options.items()}
     assert told.keys() <= pairs.keys(), "some are not declared any more"
-    # What is not read has a reason; what is read has none.
+    # What is neither read nor refused has a reason; nothing else has one.
     wrong = [
         f"{use}: {name}: {said}; noted: {told.get((use, name))}"
         for (use, name), said in pairs.items()
-        if not (told.get((use, name)) == "read" if said == "read" else told.get((use, name), "").startswith("-"))
+        if not (told.get((use, name)) == said if said in SEEN else told.get((use, name), "").startswith("-"))
     ]
     assert not wrong, "\n" + "\n".join(wrong)

@@ -7,7 +7,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +20,7 @@ from option_tests.declared import declared_uses
 from penstock._letters import create_sink
 from penstock._plugins import find_connector
 from penstock.errors import PenstockError
-from penstock.options import Option, OptionValues
+from penstock.options import Mode, Option, OptionValues
 from penstock.spark import _write as writing
 from penstock.spark._data_source import data_source_of
 from suite.option_cases import cases
@@ -67,15 +67,32 @@ class OptionUses:
         for use, mode, option in declared_uses(f"{self._connector} {self._side}"):
             if only and option.name not in only:
                 continue
+            kind, _, delivery = use.partition(", ")
             scene = self._scene_of(option, self._cases.least(option, mode))
-            found.setdefault(use, {})[option.name] = self._look(option, use, scene)
+            if delivery:
+                scene = replace(scene, texts={**scene.texts, "delivery": delivery})
+            found.setdefault(use, {})[option.name] = self._refusal(option, scene, mode) or self._look(
+                option, kind, scene
+            )
         return found
+
+    def _refusal(self, option: Option, scene: Scene, mode: Mode) -> str:
+        """Returns what a person is told who sets the option here, if anything."""
+        problems = self._cases.declared.problems(scene.texts, owner="the options", mode=mode)
+        refused = [one.message for one in problems if not one.is_warning]
+        warned = [one.message for one in problems if one.is_warning]
+        for said, messages in (("refused", refused), ("warned of", warned)):
+            if any(f"'{option.name}'" in message for message in messages):
+                return said
+        return ""
 
     def _look(self, option: Option, use: str, scene: Scene) -> str:
         try:
             places = self._places(option, scene)
         except PenstockError as error:
             return f"not made: {error}"
+        if places is None:
+            return "read"
         said = ""
         with reads(places) as (found, quiet), self._quiet_while_made(quiet):
             try:
@@ -87,19 +104,37 @@ class OptionUses:
         names = ", ".join(sorted(f"{kind.__name__}.{name}" for kind, name in places))
         return f"nothing reads {names or 'it'}{said}".split("\n", 1)[0]
 
-    def _places(self, option: Option, scene: Scene) -> set[Place]:
-        """Returns where the option is seen: without it, or with another value, something else is there."""
+    def _places(self, option: Option, scene: Scene) -> set[Place] | None:
+        """Returns where the option is seen: without it, or with another value, something else is there.
+
+        ``None``: it decides of which class the object itself is, and so all that it does.
+        """
         mine = next(name for name in scene.texts if self._cases.declared.find(name) is option)
-        rest = {name: text for name, text in scene.texts.items() if name != mine}
-        others = [{**rest, mine: text} for _, text in self._cases.texts(option) if text != scene.texts[mine]]
+        rest = {name: text for name, text in scene.texts.items() if name != mine and not self._depends(name, option)}
+        others = [{**scene.texts, mine: text} for _, text in self._cases.texts(option) if text != scene.texts[mine]]
         made = self._make(scene.texts, scene.schema)
         refused: list[PenstockError] = []
         for other in (rest, *others):
             try:
-                return differences(made, self._make(other, scene.schema), (OptionValues,))
+                another = self._make(other, scene.schema)
             except PenstockError as error:
                 refused.append(error)
-        raise refused[0]
+                continue
+            if type(another) is not type(made):
+                return None
+            places = differences(made, another, (OptionValues,))
+            if places:  # none, where the value is the default
+                return places
+        if len(refused) == 1 + len(others):
+            raise refused[0]
+        return set()
+
+    def _depends(self, name: str, option: Option) -> bool:
+        """Returns whether the option ``name`` has to go with ``option``: without it, it would be refused."""
+        dependent = self._cases.declared.find(name)
+        assert dependent is not None
+        needs = [need for need in dependent.needs if not isinstance(need, tuple) and not need.negated]
+        return any(need.option == option.name for need in needs)
 
     def _make(self, texts: Mapping[str, str], schema: pa.Schema | None) -> Any:
         values = self._cases.declared.parse(texts, owner="the options")

@@ -122,9 +122,24 @@ WRONG = {
     "failOnDataLoss": ["no"],
     "kafka.isolation.level": ["read_some"],
     "startingTimestamp": ["yesterday", "-1", "1.5"],
-    "startingOffsets": ["nearest", "[]", '{"~plain":3}', '{"~plain":{"0":-3,"1":0}}', "", "{}", '{"~plain":{"x":0}}'],
+    "endingTimestamp": ["-1", "9223372036854775808"],
+    "maxOffsetsPerTrigger": ["0", "-1", "x", "9223372036854775808"],
+    "fetchOffset.retryIntervalMs": ["-1", "x"],
+    "fetchOffset.numRetries": ["-1", "x"],
+    "assign": ['{"~plain":[-1]}', '{"~plain":[]}', '{"~plain":[0.0]}', '{"":[0]}', "[]", "null"],
+    "startingOffsets": [
+        "nearest",
+        "[]",
+        '{"~plain":3}',
+        '{"~plain":{"0":-3,"1":0}}',
+        "",
+        "{}",
+        '{"~plain":{"x":0}}',
+        '{"~plain":{"0":1.5,"1":0}}',
+        "null",
+    ],
     "endingOffsets": ["earliest", "soon", "{}", '{"~plain":{"0":-2,"1":1}}'],
-    "startingOffsetsByTimestamp": ["latest", "{}", "5"],
+    "startingOffsetsByTimestamp": ["latest", "{}", "5", '{"~plain":{"0":-1,"1":-2}}'],
     "endingOffsetsByTimestamp": ["latest", '{"~plain":[0]}'],
     "startingOffsetsByTimestampStrategy": ["earliest", "", "none"],
     "kafka.bootstrap.servers": [""],
@@ -251,6 +266,8 @@ def batches(draw):
         options |= draw(st.sampled_from(ODD_CHOICES))
     if odd == "value":
         name = draw(st.sampled_from(sorted(WRONG)))
+        if name == "assign":
+            options.pop("subscribe", None), options.pop("subscribePattern", None)
         options[name] = draw(st.sampled_from(WRONG[name]))
     return in_some_cases(draw, options)
 
@@ -304,6 +321,45 @@ REFUSED = [
         "`maxTriggerDelay` without `minOffsetsPerTrigger`",
         {"subscribe": "~plain", "maxTriggerDelay": "1s"},
         "'maxTriggerDelay' takes effect only with 'minRowsPerTrigger'",
+    ),
+    Refused(
+        "`-1`, `-2` or another time below 0",
+        {
+            "subscribe": "~plain",
+            "startingOffsetsByTimestamp": '{"~plain":{"0":-2,"1":-2}}',
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+        r"-\\d+ is no time|Timestamp': '-\\d+' is below the least value",
+    ),
+    Refused(
+        "`1.5` or `null` for an offset or a time of a partition",
+        {"subscribe": "~plain", "startingOffsets": '{"~plain":{"0":1.5,"1":null}}'},
+        "is no whole number",
+    ),
+    Refused(
+        "`-1`, `0.0` or `+0` for the number of a partition",
+        {"assign": '{"~plain":[0.0]}'},
+        "is no partition number",
+    ),
+    Refused(
+        "`[]` for the partitions of the only topic in `assign`",
+        {"assign": '{"~plain":[]}'},
+        "'assign' names no partition",
+    ),
+    Refused(
+        "`maxOffsetsPerTrigger` or `minOffsetsPerTrigger` that is no whole number or below 1, for a batch",
+        {"subscribe": "~plain", "maxOffsetsPerTrigger": "0"},
+        "'m[axin]{2}RowsPerTrigger': .* is (below the least value|not a whole number)",
+    ),
+    Refused(
+        "`fetchOffset.retryIntervalMs` below 0",
+        {"subscribe": "~plain", "fetchOffset.retryIntervalMs": "-1"},
+        "'fetchOffset.retryIntervalMs': .* is not a duration",
+    ),
+    Refused(
+        "`startingOffsetsByTimestampStrategy` without a starting time",
+        {"subscribe": "~plain", "startingOffsetsByTimestampStrategy": "latest"},
+        "'startingOffsetsByTimestampStrategy' takes effect only with",
     ),
 ]
 
@@ -396,9 +452,11 @@ STREAMED = {
     "maxRecordsPerPartition": ["2"],
     "failOnDataLoss": ["false"],
     "kafka.isolation.level": ["read_committed", "read_uncommitted"],
-    "maxOffsetsPerTrigger": ["1", "4", "7", "100"],
+    "maxOffsetsPerTrigger": ["1", "4", "7", "100", "9223372036854775807"],
     "minOffsetsPerTrigger": ["1", "3", "50"],
     "maxTriggerDelay": ["1s", "15m"],
+    "groupIdPrefix": ["mine"],
+    "fetchOffset.numRetries": ["1", "2"],
 }
 WRONG_OF_STREAMS = {
     "maxOffsetsPerTrigger": ["all", ""],
@@ -412,12 +470,16 @@ WRONG_OF_STREAMS = {
 
 @dataclass(frozen=True)
 class Stream:
-    """Options, and what is written before each run: a partition, a count, and how (``commit`` and ``abort`` end a
-    transaction).
+    """Options, and what is written before each run: a partition, a count, and how.
+
+    ``commit`` and ``abort`` end a transaction. ``lost``: the first records of the partition are deleted, up to an
+    offset. ``grow``: the topic gets a third partition, in place of the one that is named. ``later`` are the options of
+    the second run, if they are others.
     """
 
     options: dict[str, str]
     written: list[list[tuple[int, int, str]]]
+    later: dict[str, str] | None = None
 
 
 A_STREAM = Stream(
@@ -430,13 +492,48 @@ A_STREAM = Stream(
     },
     [[(0, 5, "plain"), (1, 2, "abort"), (1, 3, "commit")], [(0, 2, "abort"), (1, 4, "plain")]],
 )
+#: A restart with other options, after records were deleted that had been read, and some that had not.
+CHANGED = Stream(
+    {"subscribe": "~", "startingOffsets": "earliest", "includeHeaders": "true", "maxOffsetsPerTrigger": "3"},
+    [[(0, 5, "plain"), (1, 2, "plain")], [(0, 4, "plain"), (0, 7, "lost"), (2, 3, "grow"), (1, 2, "abort")]],
+    {
+        "subscribePattern": "~$",
+        "startingOffsets": "latest",
+        "failOnDataLoss": "false",
+        "maxRecordsPerPartition": "2",
+        "kafka.isolation.level": "read_uncommitted",
+    },
+)
+CHOICES = [{"subscribe": "~"}, {"subscribePattern": "~$"}, {"assign": '{"~": [0, 1]}'}]
+
+
+def with_both_limits(options):
+    """Whether Spark leaves a last batch that is too small to the next run, as the page says."""
+    return {"minOffsetsPerTrigger", "maxOffsetsPerTrigger"} <= options.keys()
+
+
+@st.composite
+def changes(draw, options):
+    """The options of a restart: some are left out, some have another value."""
+    later = dict(options)
+    for name in draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=2)):
+        if name not in ("subscribe", "subscribePattern", "assign"):
+            del later[name]
+    if draw(st.booleans()):
+        later = {name: text for name, text in later.items() if name not in ("subscribe", "subscribePattern", "assign")}
+        later |= draw(st.sampled_from([*CHOICES, {"assign": '{"~": [0]}'}, {"assign": '{"~": [0, 1, 2]}'}]))
+    if draw(st.booleans()):
+        later["startingOffsets"] = draw(st.sampled_from(["earliest", "latest", json.dumps({NEW: {"0": 0, "1": -1}})]))
+    for name in draw(st.lists(st.sampled_from(sorted(STREAMED)), unique=True, max_size=3)):
+        later[name] = draw(st.sampled_from(STREAMED[name]))
+    return options if with_both_limits(later) else later
 
 
 @st.composite
 def streams(draw):
     parts = st.tuples(st.integers(0, 1), st.integers(1, 5), st.sampled_from(["plain", "plain", "commit", "abort"]))
     written = [draw(st.lists(parts, min_size=1, max_size=3)) for _ in range(2)]
-    options = draw(st.sampled_from([{"subscribe": "~"}, {"subscribePattern": "~$"}, {"assign": '{"~": [0, 1]}'}]))
+    options = draw(st.sampled_from(CHOICES))
     ends = [sum(count + (how != "plain") for part, count, how in written[0] if part == one) for one in (0, 1)]
     starts = {str(one): draw(st.sampled_from([-2, -1, 0, ends[one] // 2, ends[one]])) for one in (0, 1)}
     place = st.sampled_from(
@@ -457,7 +554,15 @@ def streams(draw):
     if draw(st.sampled_from([False] * 5 + [True])):
         name = draw(st.sampled_from(sorted(WRONG_OF_STREAMS)))
         options[name] = draw(st.sampled_from(WRONG_OF_STREAMS[name]))
-    return Stream(in_some_cases(draw, options), written)
+    later = options
+    if not with_both_limits(options):
+        later = draw(changes(options))
+        if draw(st.booleans()):
+            lost = st.tuples(st.integers(0, 1), st.integers(1, 9), st.just("lost"))
+            written[draw(st.integers(0, 1))].append(draw(lost))
+    if draw(st.booleans()):
+        written[1].insert(0, (2, draw(st.integers(1, 4)), "grow"))
+    return Stream(in_some_cases(draw, options), written, in_some_cases(draw, later))
 
 
 def run(spark, connector, options, checkpoint):
@@ -487,25 +592,22 @@ def run(spark, connector, options, checkpoint):
 def test_a_stream_and_its_restart_are_as_in_spark_or_refused(spark, kafka, tmp_path, profile):
     @profile
     @example(A_STREAM)
+    @example(CHANGED)
     @given(streams())
     def holds(case):
         topic = kafka.create_topic(partitions=2, retention_ms=-1)
-        options = {name: text.replace(NEW, topic) for name, text in case.options.items()}
-        both = {"penstock.kafka": options, "kafka": {**sparks_own(options), **options}}
-        limits = {name.lower(): text for name, text in options.items() if name.lower().endswith("offsetspertrigger")}
         number, read, left = 0, [], set()
-        for written in case.written:
-            for partition, count, how in written:
-                these = records(partition, count, first=number)
-                number += count
-                if how == "plain":
-                    kafka.produce(topic, these)
-                else:
-                    kafka.produce_transaction(topic, these, commit=how == "commit")
+        for written, given_now in zip(case.written, [case.options, case.later or case.options], strict=True):
+            number = write(kafka, topic, written, number)
+            options = {name: text.replace(NEW, topic) for name, text in given_now.items()}
+            both = {"penstock.kafka": options, "kafka": {**sparks_own(options), **options}}
             ours, theirs = (
                 run(spark, name, {"kafka.bootstrap.servers": kafka.address, **given}, tmp_path / topic / name)
                 for name, given in both.items()
             )
+            limits = {
+                name.lower(): text for name, text in options.items() if name.lower().endswith("offsetspertrigger")
+            }
             if len(limits) == 2 and not isinstance(ours, Refusal) and not isinstance(theirs, Refusal):
                 # As the page says, Spark leaves a last batch that is too small to the next run.
                 read += ours
@@ -517,3 +619,20 @@ def test_a_stream_and_its_restart_are_as_in_spark_or_refused(spark, kafka, tmp_p
                 return
 
     holds()
+
+
+def write(kafka, topic, written, number):
+    """Does what is to happen before a run. Returns the number of the next record."""
+    for partition, count, how in written:
+        if how == "lost":
+            kafka.delete_records(topic, partition, min(count, kafka.end_offsets(topic)[partition]))
+            continue
+        if how == "grow":
+            kafka.add_partitions(topic, 3)
+        these = records(partition, count, first=number)
+        number += count
+        if how in ("plain", "grow"):
+            kafka.produce(topic, these)
+        else:
+            kafka.produce_transaction(topic, these, commit=how == "commit")
+    return number
