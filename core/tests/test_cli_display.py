@@ -314,5 +314,6 @@ def test_the_plan_and_sparks_advice_on_catalogs_are_left_out():
         "\n'Project [*]"
     )
     assert root_cause(Exception(text)) == (
-        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found: correct the name, or make the view or table first"
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found: correct the name, or make the view or table "
+        "first"
     )

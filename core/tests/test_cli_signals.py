@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -113,7 +114,8 @@ def test_nohup_keeps_a_command_from_the_end_of_its_terminal():
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_streams_that_the_shell_has_closed(closed, tmp_path):
-    command = f"exec {sys.executable} -m penstock.cli run --check {tmp_path}/none.yaml {closed}"
+    words = [*PENSTOCK[:2], "from penstock._command import main; main()", "run", "--check", str(tmp_path / "none.yaml")]
+    command = f"exec {shlex.join(words)} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 2 and "Traceback" not in done.stdout + done.stderr
 

@@ -177,8 +177,6 @@ def test_a_view_is_a_query(sql, tmp_path):
     assert mistake.startswith("2:12: ") and f"begins with '{sql.split()[0]}', and a view is a query" in mistake
 
 
-@pytest.mark.parametrize(
-    "sql", ["-- how\n(SELECT id FROM source)", "WITH a AS (SELECT id FROM source) FROM a SELECT id"]
-)
+@pytest.mark.parametrize("sql", ["-- how\n(SELECT id FROM source)", "WITH a AS (FROM source) FROM a SELECT id"])
 def test_queries_begin_in_several_ways(sql, tmp_path):
     assert mistakes_of(tmp_path, FILES, sql=sql) == []

@@ -90,9 +90,8 @@ def _check_is_query(view: ViewSpec) -> None:
     """Notes a statement that Spark would carry out at once, and a slip in its first word."""
     first = _WORD.search(without_texts(view.sql or ""))
     if first is not None and first[0].lower() not in _QUERIES:
-        view.at.complain(
-            f"'{view.name or 'transform'}' begins with '{first[0]}', and a view is a query: write SELECT … FROM …"
-        )
+        begun = f"'{view.name or 'transform'}' begins with '{first[0]}'"
+        view.at.complain(f"{begun}, and a view is a query: write SELECT first")
 
 
 def _check_tables(view: ViewSpec, unknown: set[str], above: set[str]) -> None:
