@@ -300,3 +300,20 @@ def test_sessions_are_local_and_quiet_unless_told_otherwise(monkeypatch):
     assert "spark.sql.shuffle.partitions" not in cluster
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert "spark.master" not in _settings("flights", {}, quiet=False)
+
+
+def test_the_plan_and_sparks_advice_on_catalogs_are_left_out():
+    plan = "Sort [id#46L ASC NULLS FIRST], true\n+- Project [id#46L]\n   +- SubqueryAlias source"
+    assert (
+        root_cause(Exception(f"Sorting is not supported on streams;\n{plan}")) == "Sorting is not supported on streams"
+    )
+    text = (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found. Verify the spelling and correctness of the "
+        "schema and catalog.\nIf you did not qualify the name with a schema, verify the current_schema() output.\n"
+        "To tolerate the error on drop use DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. SQLSTATE: 42P01; line 1 pos 14;"
+        "\n'Project [*]"
+    )
+    assert root_cause(Exception(text)) == (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found: correct the name, or make the view or table "
+        "first"
+    )

@@ -1,10 +1,11 @@
-"""SIGTERM and SIGINT end ``penstock run`` with 143 and 130, at whatever moment they come, and without a trace."""
+"""SIGTERM, SIGINT and SIGHUP end ``penstock run`` with 143, 130 and 129, at whatever moment, and without a trace."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock._command import ending_signals
 from penstock.cli._signals import Stopped, Stops
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -27,7 +29,7 @@ spark: {spark.master: "local[1]"}
 """
 #: In the environment of a run and of all that it starts.
 MARK = "PENSTOCK_TEST_SIGNALS"
-NAMES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+NAMES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 
 
 def started(tmp_path: Path) -> subprocess.Popen[str]:
@@ -99,6 +101,23 @@ def test_signals_raise_at_once_or_at_the_second_time(stops, number):
     again.ignore()
     signal.raise_signal(number)
     assert again.exit_code(KeyboardInterrupt()) == 130
+
+
+def test_nohup_keeps_a_command_from_the_end_of_its_terminal():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert ending_signals() == (signal.SIGINT, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert ending_signals() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_shell_has_closed(closed, tmp_path):
+    words = [*PENSTOCK[:2], "from penstock._command import main; main()", "run", "--check", str(tmp_path / "none.yaml")]
+    command = f"exec {shlex.join(words)} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stdout + done.stderr
 
 
 def test_a_signal_while_spark_starts(tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 
 from penstock.checkpoint import SparkLog, damage_of
-from penstock.errors import BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.spark import _damaged_checkpoints
+from penstock.spark._damaged_checkpoints import looking_first
 from penstock.storage import LocalStorage
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"penstock":1,"seq":1}'
@@ -96,3 +99,73 @@ def test_what_does_not_depend_on_an_answer_is_asked_at_once(checkpoint):
     storage = Waiting()
     assert damage_of(storage, str(checkpoint)) == []
     assert storage.met
+
+
+class _Writer:
+    """A stream's writer of a session whose paths are local."""
+
+    _penstock_options: dict[str, str]
+
+    def __init__(self, location: str, *failure: Exception) -> None:
+        self._penstock_options = {"checkpointlocation": location}
+        self._failure = failure
+
+    def start(self, options: str = "") -> str:
+        for error in self._failure:
+            raise error
+        return "started"
+
+
+def _start(location, *failure):
+    return looking_first(_Writer.start)(_Writer(location, *failure))
+
+
+@pytest.mark.parametrize("location", ["{}/file", "{}/file/below/it", "file:{}/file", "{}/link"])
+def test_a_location_that_is_no_directory(location, tmp_path, monkeypatch):
+    monkeypatch.setattr(_damaged_checkpoints, "_is_local", lambda location, writer: True)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "at" / "all")
+    with pytest.raises(BadConfigurationError, match=r"Location': .*/(file is a file|link leads nowhere)\. Name"):
+        _start(location.format(tmp_path))
+    assert _start(f"{tmp_path}/new/one") == "started" and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("location", ["", "  "])
+def test_a_location_that_is_empty(location):
+    with pytest.raises(BadConfigurationError, match="'checkpointLocation': it is empty"):
+        _start(location)
+
+
+def test_a_location_where_this_user_can_not_write(tmp_path, monkeypatch):
+    monkeypatch.setattr(_damaged_checkpoints, "_is_local", lambda location, writer: True)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(BadConfigurationError, match=f"this user can't write in {tmp_path}"):
+        _start(f"{tmp_path}/ck")
+
+
+_TRACE = (
+    "java.io.IOException: mkdir of file:/proc/ck failed\n\tat org.apache.hadoop.fs.FileSystem.mkdir(FileSystem.java)"
+)
+
+
+def test_what_hadoop_refuses_ends_with_a_sentence_of_ours():
+    error = Exception(_TRACE)
+    with pytest.raises(
+        BadConfigurationError, match=r": s3://a\.b/c can't be used: mkdir of file:/proc/ck failed\. Name"
+    ) as ours:
+        _start("s3://a.b/c", error)
+    assert ours.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("something else"),
+        BadDataError(_TRACE),
+        Exception(f"{_TRACE}\nTraceback (most recent call last)"),
+    ],
+)
+def test_other_errors_stay_as_they_are(error):
+    with pytest.raises(type(error)) as raised:
+        _start("s3://a.b/c", error)
+    assert raised.value is error

@@ -12,7 +12,7 @@ from penstock.errors import BadConfigurationError
 from penstock_kafka.client import open_consumer, open_producer
 from penstock_kafka.client.consumer import FetchSettings
 from penstock_kafka.config import ClientSettings, report_without_effect
-from penstock_kafka.config._librdkafka import ALIASES, PROPERTIES
+from penstock_kafka.config._librdkafka import ALIASES, CHOICES, PROPERTIES
 
 #: Every setting of the Java client 4.3, by what has to become of it.
 SAME = """
@@ -297,8 +297,10 @@ def test_values_are_checked_by_the_library():
     good = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "5"}, "consumer")
     check(good)
     assert pickle.loads(pickle.dumps(good)) == good
-    bad = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "many", "sasl.password": "hunter2"}, "consumer")
-    with pytest.raises(BadConfigurationError, match=r"setting 'fetch\.min\.bytes'"):
+    bad = ClientSettings.from_options(
+        {**BROKERS, "queued.min.messages": "many", "sasl.password": "hunter2"}, "consumer"
+    )
+    with pytest.raises(BadConfigurationError, match=r"setting 'queued\.min\.messages'"):
         check(bad)
     kerberos = {**BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
     try:
@@ -329,3 +331,21 @@ def test_a_client_that_is_named_is_not_replaced_without_a_word(caplog):
         assert FetchSettings.of({"bootstrap.servers": "h:1", "debug": "all"}, asked_for=asked_for) is None
     (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert record.getMessage() == "librdkafka is used, which alone knows debug, and is slower"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in CHOICES.items() for value in (*values, "neither")]
+)
+def test_choices_are_those_of_librdkafka(name, value):
+    role = "consumer" if PROPERTIES[name] == "consumer" else "producer"
+    make = Consumer if role == "consumer" else Producer
+    own = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"} if role == "consumer" else {}
+    given = {"bootstrap.servers": "127.0.0.1:1", name: value}
+    if value != "neither":
+        assert dict(ClientSettings.from_options(given, role).settings)[name] == value
+        make({**own, **given, "log_level": 0, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"})
+        return
+    with pytest.raises(BadConfigurationError, match=rf"option 'kafka\.{name}' takes one of .*, not 'neither'"):
+        ClientSettings.from_options(given, role)
+    with pytest.raises(KafkaException):
+        make({**own, **given})

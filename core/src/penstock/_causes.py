@@ -24,6 +24,8 @@ _TRACE_LINE = re.compile(
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 #: Spark's analyser puts the whole plan after the place in the query.
 _BEFORE_PLAN = re.compile(r"; line \d+ pos \d+;$|SQLSTATE: \w+;$")
+#: A line of such a plan: an operator, or one below another.
+_PLAN_LINE = re.compile(r"\s*(?:[:+|]\s*)*[+:]- |~?[A-Z]\w+ \[|'[A-Z]\w+ ")
 _SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 #: By class of Spark's errors: where its own advice begins, which does not hold for our formats, and what does.
 _INSTEAD = {
@@ -33,6 +35,8 @@ _INSTEAD = {
         "a format is no table: read it with spark.read.format, or CREATE TEMPORARY VIEW … USING it",
     ),
 }
+#: Spark's own advice is about catalogs and about DROP, and takes five lines.
+_NO_TABLE = "correct the name, or make the view or table first"
 #: Wrappers whose own text says nothing that their cause does not say better.
 _WRAPPERS = ("org.apache.spark.SparkException", "org.apache.spark.api.python.PythonException")
 _LONGEST = 12
@@ -116,6 +120,8 @@ def _cause(error: BaseException) -> tuple[str, str]:
             return f"{name}: {said}".rstrip(": "), ENGINE_FAILED
     plain = _paragraph(text, 0)
     if (spark_class := _SPARK_CLASS.match(plain)) is not None:
+        if spark_class[1] == "TABLE_OR_VIEW_NOT_FOUND":
+            return f"{plain.partition('. Verify')[0]}: {_NO_TABLE}", ENGINE_FAILED
         theirs, ours = _INSTEAD.get(spark_class[1], ("", ""))
         return f"{plain.partition(theirs)[0]}: {ours}" if ours and _OURS.search(plain) else plain, ENGINE_FAILED
     here = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
@@ -176,6 +182,8 @@ def _paragraph(text: str, start: int) -> str:
     """Returns the lines from ``start`` up to the next line of a trace or of a query plan."""
     lines: list[str] = []
     for line in text[start:].splitlines():
+        if lines and lines[-1].endswith(";") and _PLAN_LINE.match(line):
+            break
         if _TRACE_LINE.match(line) or len(lines) >= _LONGEST or (lines and not line.strip()):
             break
         lines.append(_SQL_STATE.sub("", line).rstrip())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
-__all__ = ["main"]
+__all__ = ["ending_signals", "main"]
 
 _OF_THE_EXTRA = {"rich", "typer", "yaml"}
 
@@ -14,14 +15,30 @@ _OF_THE_EXTRA = {"rich", "typer", "yaml"}
 _STOPPED_BY_SIGNALS = ("run", "replay")
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Returns the signals that ask a command to end: from a person, a service manager, and a terminal that is closed,
+    unless ``nohup`` has it that this is no reason.
+    """
+    is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *(() if is_kept else (signal.SIGHUP,)))
+
+
+def _have_streams() -> None:
+    """Makes what is printed go nowhere where the shell has closed a stream (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def _leave(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
 def main() -> None:
     """Runs the command line; ends with code 2 and one line of advice where the extra ``cli`` is not installed."""
+    _have_streams()
     if sys.argv[1:2] and sys.argv[1] in _STOPPED_BY_SIGNALS:
-        for one in (signal.SIGINT, signal.SIGTERM):
+        for one in ending_signals():
             signal.signal(one, _leave)
     try:
         from penstock.cli import main as run

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.dead_letters import LetterForm
     from penstock.sink import Sink
 
-__all__ = ["Destination", "create_sink", "destination_of", "letters_of", "parse_letters"]
+__all__ = ["Destination", "check_sink", "create_sink", "destination_of", "letters_of", "parse_letters"]
 
 #: What a connector calls ``format`` has this name for letters, whose ``format`` is the connector's.
 _FILE_FORMAT = "fileFormat"
@@ -167,6 +168,37 @@ def _with_prefix(option: Option) -> Option:
     )
 
 
+def check_sink(connector: Connector, options: OptionValues, schema: pa.Schema | None) -> type[Sink] | None:
+    """Returns the class of the sink that :func:`create_sink` makes, before those of dead letters are added to it;
+    ``None`` if it is not known. Connects to nothing.
+
+    Raises BadConfigurationError for options that can't be used, those of dead letters among them, and for rows of
+    ``schema`` (``None``: they are not known) that the sink does not take.
+    """
+    parsed = parse_letters(connector, options)
+    if parsed is None:
+        return connector.check_sink(options, schema)
+    destination, letter_options = parsed
+    _check_place(connector, options, letter_options, destination)
+    with _of_letters():
+        destination.connector.check_sink(letter_options, destination.form.schema)
+    bad = options["badRecordColumn"]
+    return connector.check_sink(options, None if schema is None else _without_column(schema, bad))
+
+
+def _without_column(schema: pa.Schema, name: str) -> pa.Schema:
+    index = schema.get_field_index(name)
+    return schema if index < 0 else schema.remove(index)
+
+
+@contextlib.contextmanager
+def _of_letters() -> Iterator[None]:
+    try:
+        yield
+    except BadConfigurationError as error:
+        raise BadConfigurationError(f"dead letters (options 'deadLetters.*'): {error}") from None
+
+
 def create_sink(connector: Connector, options: OptionValues, schema: pa.Schema) -> Sink:
     """Makes the sink for rows of ``schema``, with the sink of its dead letters if the options name one. Driver.
 
@@ -189,10 +221,8 @@ def create_sink(connector: Connector, options: OptionValues, schema: pa.Schema) 
     )
     rows = connector.create_sink(options, route.row_schema)
     maker = connector if isinstance(connector, type(destination.connector)) else destination.connector
-    try:
+    with _of_letters():
         letters = maker.create_sink(letter_options, destination.form.schema)
-    except BadConfigurationError as error:
-        raise BadConfigurationError(f"dead letters (options 'deadLetters.*'): {error}") from None
     return with_dead_letters(rows, letters, route)
 
 

@@ -138,6 +138,15 @@ class Connector(ABC):
         """Makes a sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
         raise NotImplementedError
 
+    def check_sink(self, options: OptionValues, schema: pa.Schema | None) -> type[Sink] | None:
+        """Returns the class of the sink that ``options`` make; ``None`` if that is not known.
+
+        Raises BadConfigurationError for options that can't be used, and for rows of ``schema`` (``None``: they are not
+        known) that such a sink does not take. Connects to nothing, and imports nothing of the user's: ``penstock run
+        --check`` calls it.
+        """
+        return None
+
     def letter_form(self) -> LetterForm | None:
         """Returns how the sink takes dead letters as rows; ``None`` if it can't take any."""
         return None

@@ -53,6 +53,12 @@ class CassandraConnector(Connector):
 
         return create_sink(SinkOptions.from_values(options), schema)
 
+    def check_sink(self, options: OptionValues, schema: pa.Schema | None) -> type[Sink]:
+        """Returns the sink of the chosen delivery."""
+        from penstock_cassandra.sink import kind_of
+
+        return kind_of(SinkOptions.from_values(options))
+
     def letter_form(self) -> LetterForm:
         """Returns rows with a column for each field of a letter."""
         from penstock.dead_letters import AS_COLUMNS

@@ -79,6 +79,12 @@ class FileSystemConnector(Connector):
 
         return LetterReturn({"value": "cast(value as string)"}, "path", from_source=False, options={"format": "text"})
 
+    def check_sink(self, options: OptionValues, schema: pa.Schema | None) -> type[TwoPhaseCommitSink[Any, Any]]:
+        """Returns the file sink."""
+        from penstock_filesystem.sink import check_sink
+
+        return check_sink(SinkOptions.from_values(options), schema)
+
     def describe_guarantee(self) -> str:
         """Returns what this connector promises about rows."""
         return "source: every row of every file once; sink: exactly once (two-phase commit)"

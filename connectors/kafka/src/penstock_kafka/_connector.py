@@ -54,6 +54,12 @@ class KafkaConnector(Connector):
 
         return create_sink(SinkOptions.from_values(options), schema)
 
+    def check_sink(self, options: OptionValues, schema: pa.Schema | None) -> type[Sink]:
+        """Returns the sink of the chosen delivery."""
+        from penstock_kafka.sink import check_sink
+
+        return check_sink(SinkOptions.from_values(options), schema)
+
     def letter_form(self) -> LetterForm:
         """Returns records with Kafka Connect's headers."""
         from penstock.dead_letters import AS_RECORDS

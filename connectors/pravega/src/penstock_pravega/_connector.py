@@ -60,6 +60,12 @@ class PravegaConnector(Connector):
 
         return PravegaDevServer()
 
+    def check_sink(self, options: OptionValues, schema: pa.Schema | None) -> type[Sink]:
+        """Returns the sink of the chosen delivery."""
+        from penstock_pravega.sink import check_sink
+
+        return check_sink(SinkOptions.from_values(options), schema)
+
     def letter_form(self) -> LetterForm:
         """Returns events that are JSON objects: an event has no headers."""
         from penstock.dead_letters import AS_JSON

@@ -6,22 +6,23 @@ import ast
 import contextlib
 import difflib
 import importlib.util
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock._letters import parse_letters
+from penstock._letters import check_sink
 from penstock._path_options import change_paths
 from penstock._plugins import find_connector, installed_connectors
-from penstock.cli._check_columns import check_columns
+from penstock.cli._check_columns import check_columns, check_named_columns
 from penstock.cli._check_flow import check_flow
-from penstock.cli._columns import Fields, fields_of_arrow
+from penstock.cli._columns import Fields, arrow_of_fields, fields_of_arrow
 from penstock.cli._ddl import fields_of_ddl
-from penstock.cli._located import Mistake
-from penstock.cli._pipeline import Commit, Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
+from penstock.cli._located import Located, Mistake
+from penstock.cli._pipeline import Commit, Endpoint, Pipeline, PythonEntry, Reading, SinkSpec, SourceSpec, read_pipeline
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.options import Mode, OptionSet, nearest_hint
+from penstock.options import Mode, OptionSet, OptionValues, nearest_hint
 
 __all__ = ["check_pipeline"]
 
@@ -30,6 +31,7 @@ _SPARK_SOURCES = ("csv", "json", "kafka", "orc", "parquet", "rate", "rate-micro-
 _SPARK_SINKS = ("console", "csv", "json", "kafka", "memory", "noop", "orc", "parquet", "text")
 _SPARK_BATCH = ("avro", "binaryfile", "jdbc", "xml")
 _CHECKPOINT = "checkpointLocation"
+_OPTION = re.compile(r"\boptions? '([^']+)'")
 
 
 def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, list[Mistake]]:
@@ -42,13 +44,15 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
     columns = {source.view: _check_source(source, reading) for source in reading.sources}
     # What a batch function writes is, for a connector, a batch.
     sink_mode: Mode = "batch" if reading.commit in (Commit.TOGETHER, Commit.EACH) else "stream"
-    for sink in reading.sinks:
-        _check_sink(sink, sink_mode, reading)
+    built = [(sink, _check_sink(sink, sink_mode, reading)) for sink in reading.sinks]
     for view in reading.views:
         if view.python is not None:
             _check_python(view.python, path.resolve().parent)
     check_flow(reading)
-    check_columns(reading, columns)
+    rows = check_columns(reading, columns)
+    for sink, found in built:
+        if found is not None:
+            _check_rows(sink, *found, rows.get(sink.view.lower()), reading)
     return reading.pipeline, sorted(set(reading.document.mistakes))
 
 
@@ -77,7 +81,7 @@ def _check_source(source: SourceSpec, reading: Reading) -> Fields | None:
             source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
         return None if fixed is None else fields_of_arrow(fixed)
     except BadConfigurationError as error:
-        source.format_at.complain(str(error))
+        _complain_of(source, str(error), source.format_at)
     except PenstockError as error:
         source.format_at.complain(f"its columns are not known: {error}", is_warning=True)
     return None
@@ -90,18 +94,37 @@ def _declared_columns(source: SourceSpec) -> Fields | None:
         return None  # reported already
 
 
-def _check_sink(sink: Endpoint, mode: Mode, reading: Reading) -> None:
+def _check_sink(sink: SinkSpec, mode: Mode, reading: Reading) -> tuple[Connector, OptionValues] | None:
+    """Returns the connector and the options, if both can be used."""
     connector = _check_endpoint(sink, "sink", mode, reading)
     if connector is None or connector.sink_options is None:
-        return
+        return None
     try:
-        values = connector.sink_options.parse(sink.options, owner="", ignore=(_CHECKPOINT,), mode=mode)
+        return connector, connector.sink_options.parse(sink.options, owner="", ignore=(_CHECKPOINT,), mode=mode)
     except BadConfigurationError:
-        return  # reported one by one already
+        return None  # reported one by one already
+
+
+def _check_rows(
+    sink: SinkSpec, connector: Connector, options: OptionValues, fields: Fields | None, reading: Reading
+) -> None:
+    """Checks what the sink makes of its options, and of rows with ``fields`` if they are known."""
+    if fields is not None and not check_named_columns(sink, fields):
+        fields = None
     try:
-        parse_letters(connector, values)
+        made = check_sink(connector, options, None if fields is None else arrow_of_fields(fields))
     except BadConfigurationError as error:
-        sink.at.complain(str(error))
+        _complain_of(sink, str(error), sink.at)
+        return
+    # Of sinks that share a query the check of the flow says it.
+    if sink.mode == "complete" and reading.commit in (None, Commit.SEPARATE) and made is not None:
+        from penstock.sink import SupportsCompleteMode
+
+        if not issubclass(made, SupportsCompleteMode):
+            sink.mode_at.complain(
+                f"{sink.format} has no mode 'complete' with these options: only a sink that writes rows under their "
+                "key replaces them; take mode 'append', with a watermark"
+            )
 
 
 def _check_endpoint(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) -> Connector | None:
@@ -158,6 +181,17 @@ def _check_options(endpoint: Endpoint, owner: str, mode: Mode, declared: OptionS
         if problem.name is not None:
             place = endpoint.option_places[problem.name][1 if problem.is_about_value else 0]
         place.complain(problem.message, is_warning=problem.is_warning)
+
+
+def _complain_of(endpoint: Endpoint, text: str, otherwise: Located) -> None:
+    """Notes a mistake at the option that the text names first, or whose value it begins with, if the file has it."""
+    named = _OPTION.search(text)
+    for name, (_, place) in endpoint.option_places.items():
+        if named is None and endpoint.options[name] and text.startswith(f"'{endpoint.options[name]}'"):
+            return place.complain(text)
+        if named is not None and name.lower() == named[1].lower():
+            return place.complain(text)
+    otherwise.complain(text)
 
 
 def _check_python(entry: PythonEntry, directory: Path) -> None:

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator, Mapping
 
 from penstock.cli._check_flow import tables_of, without_texts
-from penstock.cli._columns import Fields, find_column, select_fields, sql_outline
-from penstock.cli._pipeline import Reading, SourceSpec, ViewSpec
+from penstock.cli._check_targets import declared_options
+from penstock.cli._columns import Fields, find_column, select_fields, shown_names, sql_outline
+from penstock.cli._pipeline import Reading, SinkSpec, SourceSpec, ViewSpec
+from penstock.options import names_object, nearest_hint
 
-__all__ = ["check_columns"]
+__all__ = ["check_columns", "check_named_columns"]
 
 _AGGREGATE = re.compile(r"\bgroup\s+by\b|\b(?:count|sum|avg|mean|min|max)\s*\(", re.IGNORECASE)
 _SUBQUERY = re.compile(r"\((?=\s*(?:select|with|from)\b)", re.IGNORECASE)
 
 
-def check_columns(reading: Reading, of_sources: Mapping[str, Fields | None]) -> None:
-    """Notes every mistake in the document. ``of_sources`` has what the sources read, by view; None: not known."""
+def check_columns(reading: Reading, of_sources: Mapping[str, Fields | None]) -> Mapping[str, Fields | None]:
+    """Notes every mistake in the document. Returns the columns of each view, by its name in lower case; None: not
+    known. ``of_sources`` has what the sources read, by view; None: not known."""
     known: dict[str, Fields | None] = {}
     for source in reading.sources:
         known[source.view.lower()] = _check_source(source, of_sources.get(source.view))
@@ -24,9 +27,9 @@ def check_columns(reading: Reading, of_sources: Mapping[str, Fields | None]) -> 
         made = _check_view(view, known)
         if view.watermark is not None and made is not None:
             _check_watermark(view, made)
-        if view.name:
-            known[view.name.lower()] = made
+        known[view.name.lower()] = made
     _check_aggregates(reading)
+    return known
 
 
 def _check_source(source: SourceSpec, fields: Fields | None) -> Fields | None:
@@ -94,6 +97,33 @@ def _check_view(view: ViewSpec, known: Mapping[str, Fields | None]) -> Fields | 
     for problem in selected.problems:
         view.at.complain(f"'{view.name or 'transform'}' takes from '{outline.table}': {problem}")
     return selected.fields
+
+
+def check_named_columns(sink: SinkSpec, fields: Fields) -> bool:
+    """Notes each option that names a column which the rows lack, and returns whether there is none. A sink tells upper
+    and lower case apart.
+    """
+    is_well = True
+    declared, _ = declared_options(sink, is_sink=True)
+    for given, (_, at) in sink.option_places.items():
+        option = declared.find(given)
+        if option is None or option.kind not in ("column", "columns"):
+            continue
+        text = sink.options[given]
+        for name in text.split(",") if option.kind == "columns" else [text]:
+            if name.strip() and not names_object(name) and not _is_there(name.strip(), fields):
+                near = nearest_hint(name.strip(), fields) or f"; there are: {shown_names(fields)}"
+                at.complain(f"option '{option.name}': the rows have no column '{name.strip()}'{near}")
+                is_well = False
+    return is_well
+
+
+def _is_there(name: str, fields: Fields) -> bool:
+    if name in fields:
+        return True
+    outer, dot, inner = name.partition(".")
+    found = fields.get(outer)
+    return bool(dot) and found is not None and (isinstance(found, str) or _is_there(inner, found))
 
 
 def _check_aggregates(reading: Reading) -> None:

@@ -22,6 +22,10 @@ _NO_NAMES = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*
 _OTHER_FROM = re.compile(r"\b(?:extract|trim|substring|substr|overlay)\s*\([^()]*\bfrom\b|\bdistinct\s+from\b", re.I)
 _TABLE = re.compile(r"\b(?:from|join)\s+`?([A-Za-z_]\w*)`?(?![\w.(])", re.IGNORECASE)
 _CTE = re.compile(r"(?:\bwith|,)\s*`?([A-Za-z_]\w*)`?\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
+#: What queries begin with, in brackets or not.
+_QUERIES = ("select", "with", "from", "values", "table", "map", "reduce")
+#: Sinks of Spark's own that have no other mode.
+_APPENDING = ("csv", "json", "orc", "parquet", "text")
 _WORD = re.compile(r"\w+")
 #: Deliveries that commit nothing, in whichever connector.
 _WITHOUT_COMMIT = ("none", "at-least-once")
@@ -73,12 +77,21 @@ def _check_order(reading: Reading) -> None:
     above = {source.view.lower() for source in reading.sources}
     for view in reading.views:
         used = tables_of(view.sql or "")
+        _check_is_query(view)
         if view.name.lower() in used - above:
             view.name_at.complain(f"'{view.name}' uses itself")
         above.add(view.name.lower())
         for name in sorted(used & later.keys() - above):
             view.name_at.complain(f"'{view.name}' uses '{later[name]}', which stands below it: write that one first")
         _check_tables(view, used - above - later.keys(), above - {view.name.lower()})
+
+
+def _check_is_query(view: ViewSpec) -> None:
+    """Notes a statement that Spark would carry out at once, and a slip in its first word."""
+    first = _WORD.search(without_texts(view.sql or ""))
+    if first is not None and first[0].lower() not in _QUERIES:
+        begun = f"'{view.name or 'transform'}' begins with '{first[0]}'"
+        view.at.complain(f"{begun}, and a view is a query: write SELECT first")
 
 
 def _check_tables(view: ViewSpec, unknown: set[str], above: set[str]) -> None:
@@ -106,6 +119,8 @@ def _check_sinks(reading: Reading) -> None:
                 "a query of its own has no mode 'update' for a sink of Penstock: write 'sinks' in place of 'sink', "
                 "with 'commit: together' or 'each', or take mode 'append'"
             )
+        elif sink.mode != "append" and sink.format.lower() in _APPENDING:
+            sink.mode_at.complain(f"{sink.format} takes mode 'append' only: files that were written stay as they are")
         if reading.commit is not None:
             _check_name(sink)
     check_targets(reading)

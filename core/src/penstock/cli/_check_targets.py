@@ -15,7 +15,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock.storage import has_scheme
 
-__all__ = ["check_targets", "local_path", "sink_values", "target_of"]
+__all__ = ["declared_options", "check_targets", "local_path", "sink_values", "target_of"]
 
 #: Options that name what a stream reads, in whichever connector.
 _READ_FROM = ("subscribe", "stream", "table")
@@ -134,7 +134,7 @@ def _check_source(
         )
 
 
-def _declared(end: Endpoint, *, is_sink: bool) -> tuple[OptionSet, tuple[str, ...]]:
+def declared_options(end: Endpoint, *, is_sink: bool) -> tuple[OptionSet, tuple[str, ...]]:
     """Returns the options, and the names of those that say where a sink writes; nothing if it can't be loaded."""
     if not end.is_ours:
         return OptionSet(), (_PATH,)
@@ -148,7 +148,7 @@ def _declared(end: Endpoint, *, is_sink: bool) -> tuple[OptionSet, tuple[str, ..
 
 def sink_values(sink: SinkSpec) -> dict[str, str]:
     """Returns a sink's options by the name they are declared with, in lower case, with their defaults."""
-    return _values(sink, _declared(sink, is_sink=True)[0])
+    return _values(sink, declared_options(sink, is_sink=True)[0])
 
 
 def _values(end: Endpoint, declared: OptionSet) -> dict[str, str]:
@@ -161,7 +161,7 @@ def _values(end: Endpoint, declared: OptionSet) -> dict[str, str]:
 
 def target_of(sink: Endpoint, spark: Mapping[str, str]) -> Place | None:
     """Returns where a sink writes, with its paths resolved; ``None`` if its options do not say it."""
-    declared, names = _declared(sink, is_sink=True)
+    declared, names = declared_options(sink, is_sink=True)
     if not names:
         return None
     values = [_values(sink, declared).get(name.lower(), "") for name in names]
@@ -169,7 +169,7 @@ def target_of(sink: Endpoint, spark: Mapping[str, str]) -> Place | None:
 
 
 def _origins(source: SourceSpec, spark: Mapping[str, str]) -> Iterator[Place]:
-    declared, names = _declared(source, is_sink=False)
+    declared, names = declared_options(source, is_sink=False)
     values = _values(source, declared)
     if names == (_PATH,):
         paths = [values.get(_PATH, ""), *_listed(values.get("paths", ""))]

@@ -7,7 +7,7 @@ else is left to Spark, and what it makes is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,17 @@ from penstock.options import nearest_hint
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Fields", "Selected", "fields_of_arrow", "find_column", "select_fields", "split_list", "sql_outline"]
+__all__ = [
+    "Fields",
+    "Selected",
+    "arrow_of_fields",
+    "fields_of_arrow",
+    "find_column",
+    "select_fields",
+    "shown_names",
+    "split_list",
+    "sql_outline",
+]
 
 #: By name; the value has the fields of a struct, or the type of anything else, as in DDL: empty if that is not known.
 #: A name is compared without its case.
@@ -81,6 +91,24 @@ def fields_of_arrow(schema: pa.Schema | pa.StructType) -> Fields:
     }
 
 
+def arrow_of_fields(fields: Fields) -> pa.Schema | None:
+    """Returns the schema of ``fields``; ``None`` if not every type in it is known."""
+    import pyarrow as pa
+
+    from penstock.serialization.ddl import parse_type
+
+    found = []
+    for name, type_ in fields.items():
+        inner = None if isinstance(type_, str) else arrow_of_fields(type_)
+        try:
+            found.append(pa.field(name, parse_type(type_) if isinstance(type_, str) else pa.struct(inner or ())))
+        except ValueError:
+            return None
+        if inner is None and not isinstance(type_, str):
+            return None
+    return pa.schema(found)
+
+
 def split_list(text: str) -> list[str]:
     """Returns the parts between commas that are in no brackets and no texts."""
     parts, depth, begin = [], 0, 0
@@ -117,13 +145,17 @@ def find_column(path: Sequence[str], fields: Fields) -> Fields | str:
         found = _find(name, here)
         if found is None:
             known = list(here)
-            hint = (
-                nearest_hint(name, known) or f"; there are: {', '.join(known[:12])}{', …' if len(known) > 12 else ''}"
-            )
+            hint = nearest_hint(name, known) or f"; there are: {shown_names(known)}"
             where = f"'{'.'.join(path[:depth])}' has no field" if depth else "there is no column"
             raise LookupError(f"{where} '{name}'{hint}")
         here = here[found]
     return here
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Returns the first of ``names``, for a message."""
+    every = list(names)
+    return f"{', '.join(every[:_SHOWN])}{', …' if len(every) > _SHOWN else ''}"
 
 
 def select_fields(items: Sequence[str], fields: Fields, alias: str = "") -> Selected:

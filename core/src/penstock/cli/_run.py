@@ -74,7 +74,7 @@ class RunChoices:
 
 
 def run(path: Path, choices: RunChoices) -> int:
-    """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the file), 130 or 143 (stopped).
+    """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the file), 129, 130 or 143 (stopped).
 
     Raises BadConfigurationError for a choice that has no effect on this file.
     """

@@ -1,12 +1,12 @@
-"""SIGINT and SIGTERM end a command that runs Spark: with 130 and 143, whatever the signal interrupts."""
+"""SIGINT, SIGTERM and SIGHUP end a command that runs Spark: with 130, 143 and 129, whatever the signal interrupts."""
 
 from __future__ import annotations
 
 import signal
 
-__all__ = ["Stopped", "Stops"]
+from penstock._command import ending_signals
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+__all__ = ["Stopped", "Stops"]
 
 
 class Stopped(BaseException):
@@ -35,12 +35,12 @@ class Stops:
             if at_once or not is_first:
                 raise Stopped(number)
 
-        for number in _NUMBERS:
+        for number in ending_signals():
             signal.signal(number, handle)
 
     def ignore(self) -> None:
         """Lets signals change nothing from now on: how the command ends is known, and the rest takes a moment."""
-        for number in _NUMBERS:
+        for number in ending_signals():
             signal.signal(number, signal.SIG_IGN)
 
     def exit_code(self, error: BaseException) -> int | None:

@@ -16,19 +16,26 @@ COMMON_OPTIONS = {
         Option("delivery", "What a crash may do to the rows of a batch", kind="choice"),
         Option("badRecords", "What happens to a record that can't be decoded", kind="choice"),
         Option("badRecordColumn", "Name of the column with what can't be decoded"),
-        Option("keyColumns", "Columns that are the key of a row, with commas between; none of them may be null"),
+        Option(
+            "keyColumns",
+            "Columns that are the key of a row, with commas between; none of them may be null",
+            kind="columns",
+        ),
         Option(
             "operationColumn",
             "Column that says what a change is, in Debezium's letters: c, u or r (the row is there), or d (it is "
             "deleted); others are refused",
+            kind="column",
         ),
         Option(
             "orderColumn",
             "Column with the position of a change, never null: of the changes of one key the greatest is the last",
+            kind="column",
         ),
         Option(
             "unavailableColumn",
             "Column with the names of the columns whose value the database did not send, as format debezium gives them",
+            kind="column",
         ),
         Option(
             "maxRowsPerTrigger", "Most rows in a micro-batch", kind="int", minimum=1, only_in="stream", tolerated=True

@@ -13,8 +13,9 @@ from penstock.errors import BadConfigurationError
 
 __all__ = ["PARSERS", "Kind", "load_object", "names_object", "parse_bytes", "parse_duration_ms", "parse_pairs"]
 
-#: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them.
-Kind = Literal["string", "path", "paths", "int", "float", "bool", "bytes", "duration", "choice"]
+#: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them. A sink's "column"
+#: is one that its rows must have, or a function as ``module:name``; "columns" are several, with commas between.
+Kind = Literal["string", "path", "paths", "column", "columns", "int", "float", "bool", "bytes", "duration", "choice"]
 
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
 _BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 << 40, "tib": 1 << 40}
@@ -104,6 +105,19 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
+def _parse_column(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the name of a column")
+    return text
+
+
+def _parse_columns(text: str) -> str:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ValueError("names of columns with commas between, each once")
+    return text
+
+
 def _parse_bool(text: str) -> bool:
     value = text.strip().lower()
     if value not in ("true", "false"):
@@ -125,6 +139,8 @@ PARSERS: dict[Kind, Callable[[str], Any]] = {
     "string": str,
     "path": _parse_path,
     "paths": _parse_path,
+    "column": _parse_column,
+    "columns": _parse_columns,
     "int": lambda text: _parse_number(int, text),
     "float": lambda text: _parse_number(float, text),
     "bool": _parse_bool,

@@ -34,6 +34,8 @@ _WRONG = {
     "bytes": "some",
     "duration": "a while",
     "choice": "neither",
+    "column": " ",
+    "columns": " ,",
 }
 
 

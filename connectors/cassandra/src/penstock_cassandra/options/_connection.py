@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues, parse_pairs
 from penstock_cassandra.client import ConnectionSettings
@@ -9,15 +11,20 @@ from penstock_cassandra.client import ConnectionSettings
 __all__ = ["connection_settings", "names"]
 
 
+#: A name, or an address of either version.
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%\w+)?")
+
+
 def connection_settings(values: OptionValues) -> ConnectionSettings:
     """Raises BadConfigurationError for what does not go together."""
     hosts = names(values["host"])
     if not hosts:
         raise BadConfigurationError("option 'host' is empty: name a node")
-    if any("/" in one or "@" in one for one in hosts):
+    if not all(_HOST.fullmatch(one) for one in hosts):
+        # Without the value: it may hold a password.
         raise BadConfigurationError(
-            "option 'host' holds more than names of hosts: write the port as the option 'port', and user and password "
-            "as 'user' and 'password'"
+            "option 'host' holds more than names of hosts, with commas between: write the port as the option 'port', "
+            "and user and password as 'user' and 'password'"
         )
     return ConnectionSettings(
         hosts=hosts,

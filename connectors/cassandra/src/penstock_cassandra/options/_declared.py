@@ -103,12 +103,14 @@ SOURCE_OPTIONS = OptionSet(
         Option(
             "ttlColumns",
             "Columns whose remaining time to live is added (seconds), as <column>_ttl; with commas",
+            kind="columns",
             excludes=(when("query"),),
             advice=_INTO_THE_QUERY,
         ),
         Option(
             "writetimeColumns",
             "Columns whose write time is added (µs since 1970), as <column>_writetime; with commas",
+            kind="columns",
             excludes=(when("query"),),
             advice=_INTO_THE_QUERY,
         ),
@@ -201,6 +203,7 @@ SINK_OPTIONS = OptionSet(
         Option(
             "ttlColumn",
             "Column with each row's time to live (seconds); not written itself",
+            kind="column",
             excludes=(_STATEMENT, when("ttl")),
         ),
         Option(
@@ -213,6 +216,7 @@ SINK_OPTIONS = OptionSet(
         Option(
             "timestampColumn",
             "Column with each row's write timestamp (µs, or a timestamp); not written itself",
+            kind="column",
             excludes=(_STATEMENT, _IF_NOT_EXISTS, when("timestamp")),
         ),
         Option(
@@ -225,6 +229,7 @@ SINK_OPTIONS = OptionSet(
         Option(
             "deleteColumn",
             "Boolean column: where it is true, the row with that key is deleted; not written itself",
+            kind="column",
             excludes=(_STATEMENT, _IF_NOT_EXISTS),
         ),
         common_option(

@@ -5,6 +5,7 @@ from penstock_cassandra.sink._sink import (
     CassandraUpsertSink,
     CassandraWriteAheadSink,
     create_sink,
+    kind_of,
 )
 
-__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink"]
+__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink", "kind_of"]

@@ -18,7 +18,7 @@ from penstock_cassandra.sink._plan import WritePlan, target_of, write_plan
 from penstock_cassandra.sink._row_writer import bad_rows, describe_row
 from penstock_cassandra.sink._writer import CassandraAtLeastOnceWriter, CassandraSender, CassandraUpserter
 
-__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink"]
+__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink", "kind_of"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,12 @@ _KINDS: dict[str, type[Any]] = {
     "write-ahead": CassandraWriteAheadSink,
     "at-least-once": CassandraAtLeastOnceSink,
 }
+
+
+def kind_of(options: SinkOptions) -> type[Sink]:
+    """Returns the class of the sink that :func:`create_sink` makes."""
+    kind: type[Sink] = _KINDS[options.delivery]
+    return kind
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> Sink:

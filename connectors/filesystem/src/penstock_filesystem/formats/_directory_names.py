@@ -55,6 +55,6 @@ def _number_as_in_java(text: str) -> str:
     if not number or -3 <= number.adjusted() < 7:
         plain = f"{number:f}"
         return plain if "." in plain else f"{plain}.0"
-    sign, digits, _ = number.as_tuple()
+    is_negative, digits, _ = number.as_tuple()
     first, rest = str(digits[0]), "".join(map(str, digits[1:])).rstrip("0")
-    return f"{'-' if sign else ''}{first}.{rest or '0'}E{number.adjusted()}"
+    return f"{'-' if is_negative else ''}{first}.{rest or '0'}E{number.adjusted()}"

@@ -83,11 +83,13 @@ SINK_OPTIONS = OptionSet(
         Option(
             "bucketColumn",
             "dateTime: the timestamp or date column that decides; default: the time at which the row is written",
+            kind="column",
             excludes=_NOT_BY_TIME,
         ),
         Option(
             "partitionColumns",
             "columns: comma-separated list; directories are col=value as Hive's and Spark's, files leave them out",
+            kind="columns",
             required_with=(when("bucketAssigner", "columns"),),
             excludes=(when("bucketAssigner", "dateTime", "basePath"),),
             aliases=("partitionBy",),

@@ -8,6 +8,13 @@ below the sink's path.
 
 from penstock_filesystem.sink._buckets import BucketAssigner
 from penstock_filesystem.sink._rolling import PartFileInfo, RollingPolicy
-from penstock_filesystem.sink._sink import FileSystemTransactionalSink, create_sink
+from penstock_filesystem.sink._sink import FileSystemTransactionalSink, check_sink, create_sink
 
-__all__ = ["BucketAssigner", "FileSystemTransactionalSink", "PartFileInfo", "RollingPolicy", "create_sink"]
+__all__ = [
+    "BucketAssigner",
+    "FileSystemTransactionalSink",
+    "PartFileInfo",
+    "RollingPolicy",
+    "check_sink",
+    "create_sink",
+]

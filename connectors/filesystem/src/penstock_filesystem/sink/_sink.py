@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.options import names_object
 from penstock.per_process import PerProcess
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import CheckpointLocation, SinkContext, SupportsStateRolling, TwoPhaseCommitSink, WriterContext
-from penstock.storage import AzureStorage, GcsStorage, S3Storage, open_storage
+from penstock.storage import AzureStorage, GcsStorage, S3Storage, missing_package, open_storage
 from penstock_filesystem.formats import create_writer
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._buckets import create_bucket_assigner
@@ -43,7 +44,7 @@ from penstock_filesystem.sink.staging import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FileSystemTransactionalSink", "create_sink"]
+__all__ = ["FileSystemTransactionalSink", "check_sink", "create_sink"]
 
 _MAX_S3_PART_SIZE = 4 << 30  # a chunk is put, and copied, in one request: 5 GiB at most, and a part may overshoot
 
@@ -182,6 +183,16 @@ def _ways(layout: Layout) -> tuple[type[Staging], type[FileSystemCommitter]]:
     if isinstance(layout.storage, GcsStorage):
         return MoveStaging, MoveCommitter
     return RenameStaging, RenameCommitter
+
+
+def check_sink(options: SinkOptions, schema: pa.Schema | None) -> type[FileSystemTransactionalSink]:
+    """Returns the class of the sink. Raises BadConfigurationError as far as that can be known without connecting."""
+    is_own = any(names_object(name) for name in (options.bucket_assigner, options.rolling_policy, options.format.name))
+    if not is_own and missing_package(options.path) is None:
+        sink = FileSystemTransactionalSink(options, pa.schema([]) if schema is None else schema)
+        if schema is not None:
+            sink.validate_schema(schema)
+    return FileSystemTransactionalSink
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> FileSystemTransactionalSink:

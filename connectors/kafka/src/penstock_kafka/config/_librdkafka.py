@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["ALIASES", "PROPERTIES", "canonical", "meaning_of"]
+__all__ = ["ALIASES", "CHOICES", "PROPERTIES", "canonical", "meaning_of"]
 
 _EVERY_CLIENT = """
     allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
@@ -63,6 +63,16 @@ PROPERTIES: Mapping[str, str] = {
     **dict.fromkeys(_EVERY_CLIENT.split(), "*"),
     **dict.fromkeys(_CONSUMER.split(), "consumer"),
     **dict.fromkeys(_PRODUCER.split(), "producer"),
+}
+
+#: What properties take that have a few values only, in lower case: librdkafka tells no case apart.
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "broker.address.family": ("any", "v4", "v6"),
+    "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "isolation.level": ("read_uncommitted", "read_committed"),
+    "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
+    "ssl.endpoint.identification.algorithm": ("none", "https"),
 }
 
 #: Second names of a property; older releases know the name on the right only.

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 from penstock.errors import BadConfigurationError
+from penstock.options import nearest_hint
 from penstock.tls import warn_of_unchecked
 from penstock_kafka.config._guarantees import GUARDED
 from penstock_kafka.config._java import JAVA_NAMES, JAVA_RULES
-from penstock_kafka.config._librdkafka import PROPERTIES, canonical
+from penstock_kafka.config._librdkafka import CHOICES, PROPERTIES, canonical
 from penstock_kafka.config._rules import Rule, renamed, wrong
 from penstock_kafka.config._sasl import SASL_SETTINGS, SASL_WITHOUT_EFFECT, translate_sasl
 from penstock_kafka.config._secrets import is_secret_setting
@@ -20,10 +21,14 @@ from penstock_kafka.config._stores import STORE_SETTINGS, stray_settings, transl
 
 __all__ = ["Role", "translate"]
 
+#: Properties that are times and sizes, as numbers; librdkafka itself refuses what is out of range.
+_NUMBERS = re.compile(r"\.(?:ms|k?bytes)$")
+_NUMBER = re.compile(r"-1|[0-9]+(?:\.[0-9]+)?")
 #: What a client is there for: it decides which settings it takes.
 Role = Literal["consumer", "producer", "admin"]
 #: ``[protocol://]host[:port]``, with brackets around an IPv6 address.
-_ADDRESS = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^:/\s]+)(?::\d{1,5})?")
+_ADDRESS = re.compile(r"(?:(\w+)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^:/\s\[\]]+)(?::([0-9]{1,5}))?")
+_LAST_PORT = 65_535
 
 
 def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
@@ -46,6 +51,8 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
             translated = _rule_of(name)(value, given)
         except ValueError as error:
             raise wrong(name, str(error)) from None
+        for property_, text in (translated or {}).items():
+            _check_value(name, property_, text)
         kept = {n: v for n, v in (translated or {}).items() if PROPERTIES[n] in ("*", role)}
         if kept:
             found.add(name, kept)
@@ -55,10 +62,19 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
         names = ", ".join(f"kafka.{name}" for name in sorted(ignored))
         warnings.warn(f"settings without an effect on the {role} of penstock.kafka: {names}", stacklevel=3)
     _warn_of_unchecked(found.settings)
-    if not found.settings.get("bootstrap.servers"):
+    if not found.settings.get("bootstrap.servers", "").strip(" ,"):
         raise wrong("bootstrap.servers", "must name the brokers, as in host1:9092,host2:9092")
     _check_addresses(found.settings["bootstrap.servers"])
     return found.settings
+
+
+def _check_value(name: str, property_: str, text: str) -> None:
+    """``name`` is what the user set, ``property_`` what it is for librdkafka, which would refuse it once it runs."""
+    choices = CHOICES.get(property_)
+    if choices is not None and text.lower() not in choices:
+        raise wrong(name, f"takes one of {', '.join(choices)}, not {text!r}{nearest_hint(text, choices)}")
+    if _NUMBERS.search(property_) and not _NUMBER.fullmatch(text):
+        raise wrong(name, f"needs a number, not {text!r}")
 
 
 def _check_addresses(servers: str) -> None:
@@ -68,8 +84,17 @@ def _check_addresses(servers: str) -> None:
             "holds a user or a password: write host:port, and those as kafka.sasl.username and kafka.sasl.password",
         )
     for one in servers.split(","):
-        if one.strip() and not _ADDRESS.fullmatch(one.strip()):
+        found = _ADDRESS.fullmatch(one.strip())
+        if one.strip() and found is None:
             raise wrong("bootstrap.servers", f"names {one.strip()!r}, which is not host:port")
+        if found is None:
+            continue
+        protocol, port = found.groups()
+        if port is not None and not 1 <= int(port) <= _LAST_PORT:
+            raise wrong("bootstrap.servers", f"names {one.strip()!r}, and ports are numbers from 1 to {_LAST_PORT}")
+        if protocol is not None and protocol.lower() not in CHOICES["security.protocol"]:
+            advice = "write host:port alone, with the listener's protocol as kafka.security.protocol"
+            raise wrong("bootstrap.servers", f"names {one.strip()!r}, which is no broker's address: {advice}")
 
 
 def _warn_of_unchecked(settings: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, acquire_poo
 if TYPE_CHECKING:
     from penstock_kafka.client.broker import Coordinators
 
-__all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "create_sink"]
+__all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "check_sink", "create_sink"]
 
 #: The clients' own default.
 _MOST_RECORD_BYTES = 1_000_000
@@ -268,6 +268,17 @@ class _Question:
 _asked_brokers = PerProcess(_prepare_brokers)
 
 
+def _kind_of(options: SinkOptions) -> type[KafkaAtLeastOnceSink | KafkaTransactionalSink]:
+    return KafkaTransactionalSink if options.delivery == "exactly-once" else KafkaAtLeastOnceSink
+
+
+def check_sink(options: SinkOptions, schema: pa.Schema | None) -> type[KafkaAtLeastOnceSink | KafkaTransactionalSink]:
+    """Returns the class of the sink. Raises BadConfigurationError as far as that can be known without connecting."""
+    if all([options.key_format.is_at_hand(), options.value_format.is_at_hand()]) and schema is not None:
+        create_sink(options, schema).validate_schema(schema)
+    return _kind_of(options)
+
+
 def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:
     """Returns the sink of ``options`` for rows of ``schema``. Driver.
 
@@ -278,4 +289,4 @@ def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink
     records = schema if keyed is None else keyed.schema
     encoders = {one.part: one.create_encoder(records, topic=options.topic) for one in formats}
     delivery = _Delivery(options, {part: encoder for part, encoder in encoders.items() if encoder is not None}, keyed)
-    return KafkaTransactionalSink(delivery) if options.delivery == "exactly-once" else KafkaAtLeastOnceSink(delivery)
+    return _kind_of(options)(delivery)

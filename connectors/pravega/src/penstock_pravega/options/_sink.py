@@ -42,6 +42,7 @@ SINK_OPTIONS = OptionSet(
             f"What routing keys are taken from: a string column (default: {DEFAULT_KEY_COLUMN}, if there is one), or "
             "module:function, which gets an Arrow record batch and returns a string array. Events of one key keep "
             "their order; without keys they go to one segment after another",
+            kind="column",
             excludes=(_ONE_SEGMENT,),
         ),
         Option(
@@ -63,6 +64,7 @@ SINK_OPTIONS = OptionSet(
             "watermark.timestamps",
             "A column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest time in it is "
             "noted at Pravega with each batch, for readers that use the times of writers",
+            kind="column",
             needs=_TRANSACTIONS,
         ),
         Option(

@@ -29,7 +29,7 @@ from penstock_pravega.sink._rows import EventColumns, check_schema
 from penstock_pravega.sink._transaction_log import TransactionLog
 from penstock_pravega.sink._writer import PravegaAtLeastOnceWriter, PravegaTransactionalWriter
 
-__all__ = ["PravegaTransactionalSink", "PravegaAtLeastOnceSink", "create_sink"]
+__all__ = ["PravegaTransactionalSink", "PravegaAtLeastOnceSink", "check_sink", "create_sink"]
 
 #: Tried from the longest on: a server does not say what it allows.
 _LEASES_MS = (600_000, 300_000, 120_000, 60_000, 30_000, 10_000)
@@ -160,12 +160,22 @@ def _prepare_stream(options: SinkOptions) -> None:
         )
 
 
+def _kind_of(options: SinkOptions) -> type[PravegaAtLeastOnceSink | PravegaTransactionalSink]:
+    return PravegaTransactionalSink if options.delivery == "exactly-once" else PravegaAtLeastOnceSink
+
+
+def check_sink(
+    options: SinkOptions, schema: pa.Schema | None
+) -> type[PravegaAtLeastOnceSink | PravegaTransactionalSink]:
+    """Returns the class of the sink. Raises BadConfigurationError as far as that can be known without connecting."""
+    if options.format.is_at_hand() and schema is not None:
+        create_sink(options, schema).validate_schema(schema)
+    return _kind_of(options)
+
+
 def create_sink(options: SinkOptions, schema: pa.Schema) -> PravegaAtLeastOnceSink | PravegaTransactionalSink:
     """Makes the sink of ``options`` for rows of ``schema``. Driver.
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """
-    encoder = options.format.create_encoder(schema)
-    if options.delivery == "exactly-once":
-        return PravegaTransactionalSink(options, encoder)
-    return PravegaAtLeastOnceSink(options, encoder)
+    return _kind_of(options)(options, options.format.create_encoder(schema))

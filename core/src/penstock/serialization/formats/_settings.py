@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues, unless, when
+from penstock.options import Option, OptionValues, names_object, unless, when
 from penstock.serialization.ddl import parse_type, shown_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
 from penstock.serialization.formats._options import FORMAT_OPTIONS, READ_ONLY
@@ -100,6 +100,17 @@ class FormatSettings:
         """Whether bytes are taken as they are."""
         return self.name == "binary"
 
+    def is_at_hand(self) -> bool:
+        """Returns whether an encoder can be made of these settings alone, without a schema registry and code of the
+        user's. Raises BadConfigurationError for a format that is not installed.
+        """
+        if names_object(self.name):
+            return False
+        if not self.is_raw:
+            with self._errors_name_the_part():
+                find_format(self.name)
+        return not any("registry" in name for name, _ in self.options)
+
     def create_decoder(self, wanted: pa.DataType | None, *, topic: str | None = None) -> RecordDecoder | None:
         """Returns the decoder; ``None`` for bytes as they are. Driver. Raises as the function of that name does.
 
@@ -128,7 +139,8 @@ class FormatSettings:
         columns = {field.name.lower(): field for field in schema}
         if self.part not in columns:
             raise BadConfigurationError(
-                f"option '{self.part}.format' is {self.name}, but there is no column '{self.part}'"
+                f"option '{self.part}.format' is {self.name}, but there is no column '{self.part}': select one, such "
+                f"as struct(*) AS {self.part}"
             )
         with self._errors_name_the_part():
             return create_encoder(self.name, self._with_subject(topic), columns[self.part].type)
