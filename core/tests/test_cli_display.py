@@ -305,7 +305,8 @@ def test_sessions_are_local_and_quiet_unless_told_otherwise(monkeypatch):
 def test_the_plan_and_sparks_advice_on_catalogs_are_left_out():
     plan = "Sort [id#46L ASC NULLS FIRST], true\n+- Project [id#46L]\n   +- SubqueryAlias source"
     assert (
-        root_cause(Exception(f"Sorting is not supported on streams;\n{plan}")) == "Sorting is not supported on streams"
+        root_cause(Exception(f"Sorting is not supported on streams;\n{plan}"))
+        == "Exception: Sorting is not supported on streams"
     )
     text = (
         "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found. Verify the spelling and correctness of the "
