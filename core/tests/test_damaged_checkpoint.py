@@ -143,9 +143,9 @@ def test_a_location_where_this_user_can_not_write(tmp_path, monkeypatch):
         _start(f"{tmp_path}/ck")
 
 
-_TRACE = (
-    "java.io.IOException: mkdir of file:/proc/ck failed\n\tat org.apache.hadoop.fs.FileSystem.mkdir(FileSystem.java)"
-)
+_TRACE = """java.io.IOException: mkdir of file:/proc/ck failed
+\tat org.apache.hadoop.fs.FileSystem.mkdir(FileSystem.java)
+\tat org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream$.apply(ResolveWriteToStream.scala)"""
 
 
 def test_what_hadoop_refuses_ends_with_a_sentence_of_ours():
@@ -162,6 +162,7 @@ def test_what_hadoop_refuses_ends_with_a_sentence_of_ours():
     [
         ValueError("something else"),
         BadDataError(_TRACE),
+        Exception(_TRACE.partition("\tat org.apache.spark")[0]),
         Exception(f"{_TRACE}\nTraceback (most recent call last)"),
     ],
 )

@@ -25,6 +25,8 @@ __all__ = ["looking_first", "noting_options"]
 #: Attribute of a writer: the options that it was given.
 _GIVEN = "_penstock_options"
 _LOCATION = "checkpointlocation"
+#: In the trace of an error from the place where Spark makes the location: what is wrong there is not the sink.
+_WHERE = ("org.apache.hadoop.fs.", "ResolveWriteToStream")
 #: What stands before the words of an error within another one.
 _CLASSES = re.compile(r"^(?:[\w.]+Exception: )+")
 
@@ -102,7 +104,9 @@ def _is_local(location: str, writer: Any) -> bool:
 def _of_hadoop(error: Exception) -> str | None:
     """Returns what a file system of Hadoop's has refused, in its words; ``None`` if the error is another one."""
     trace = f"{error}\n{getattr(error, '_stackTrace', '') or ''}"
-    if isinstance(error, PenstockError) or "org.apache.hadoop.fs." not in trace or "Traceback (most recent" in trace:
+    if isinstance(error, PenstockError) or "Traceback (most recent" in trace:
+        return None
+    if not all(where in trace for where in _WHERE):
         return None
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     said = str(java.getMessage() if java is not None else error).strip().splitlines()
