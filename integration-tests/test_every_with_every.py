@@ -20,7 +20,7 @@ from penstock_kafka.dev import KafkaToolbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-ROWS = 400
+ROWS = 500
 PROTOCOL = "penstock._commit._two_phase:TwoPhaseCommit"
 DELIVERING = "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3"
 #: Of the second batch of each query: what its tasks did is there, and nothing is decided.
@@ -157,7 +157,7 @@ def test_a_cluster_has_stragglers_and_loses_executors(driver, systems, cluster, 
         Stream.between(kafka, pravega),
     ][:count]
     matrix = Round(streams, tmp_path, driver, master=cluster.url, **SPECULATION)
-    matrix.feed(2 * ROWS)  # four batches
+    matrix.feed(2 * ROWS)  # five batches
     run = matrix.start()
     for stream in streams[1::2]:  # it and the previous one are at work
         cluster.kill_executor(run, lambda stream=stream: matrix.commits(stream) > 0)

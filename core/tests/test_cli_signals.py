@@ -76,8 +76,16 @@ def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
 MOMENTS = [0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0]
 
 
+@pytest.fixture(autouse=True)
+def as_in_a_terminal():
+    """Also where the tests themselves run under ``nohup``, which their children inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
-def stops():
+def stops(as_in_a_terminal):
     before = {number: signal.getsignal(number) for number in NAMES}
     yield Stops()
     for number, handler in before.items():
@@ -104,12 +112,9 @@ def test_signals_raise_at_once_or_at_the_second_time(stops, number):
 
 
 def test_nohup_keeps_a_command_from_the_end_of_its_terminal():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        assert ending_signals() == (signal.SIGINT, signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGHUP, before)
     assert ending_signals() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert ending_signals() == (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

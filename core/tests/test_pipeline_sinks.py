@@ -78,7 +78,7 @@ def test_a_list_of_columns_has_some_each_once(text, tmp_path):
 
 @pytest.mark.parametrize("name", ["value.nope", "job.keys:of", "id.of:it"])
 def test_a_field_whose_struct_is_not_known_and_a_function_may_be_there(name, tmp_path):
-    assert mistakes_of(tmp_path, STREAM, {"routingKey": name}) == []
+    assert mistakes_of(tmp_path, STREAM, {"routingKey": name}, NAMES) == []
 
 
 @pytest.mark.parametrize(
