@@ -329,7 +329,7 @@ REFUSED = [
             "startingOffsetsByTimestamp": '{"~plain":{"0":-2,"1":-2}}',
             "startingOffsetsByTimestampStrategy": "latest",
         },
-        r"-\\d+ is no time|Timestamp': '-\\d+' is below the least value",
+        r"-\d+ is no time|Timestamp': '-\d+' is below the least value",
     ),
     Refused(
         "`1.5` or `null` for an offset or a time of a partition",

@@ -98,6 +98,7 @@ class TestSink(SinkSuite):
 class TestSource(SourceSuite):
     connector = SocketConnector
     many = 100_000  # the lines travel in the offsets
+    settles_s = 35  # for so long a thread of this test's server may wait for a connection
     schema = pa.schema([("value", pa.string())])
 
     @pytest.fixture
