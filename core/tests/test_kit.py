@@ -114,7 +114,6 @@ class TestMinimalSinkOnSpark(TieredSparkSinkSuite):
 
 class TestMinimalSource(SourceSuite):
     connector = MinimalConnector
-    read_ahead_bytes = 4 << 20  # a few blocks of a quarter of a MiB: rows in proportion are read
 
     @pytest.fixture
     def origin(self, tmp_path, monkeypatch):
