@@ -77,7 +77,7 @@ class OptionUses:
         return found
 
     def _refusal(self, option: Option, scene: Scene, mode: Mode) -> str:
-        """Returns what a person is told who sets the option here, if anything."""
+        """Returns ``refused`` or ``warned of``, as for a user who sets the option here; ``""`` for neither."""
         problems = self._cases.declared.problems(scene.texts, owner="the options", mode=mode)
         refused = [one.message for one in problems if not one.is_warning]
         warned = [one.message for one in problems if one.is_warning]

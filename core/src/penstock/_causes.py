@@ -27,16 +27,17 @@ _BEFORE_PLAN = re.compile(r"; line \d+ pos \d+;$|SQLSTATE: \w+;$")
 #: A line of such a plan: an operator, or one below another.
 _PLAN_LINE = re.compile(r"\s*(?:[:+|]\s*)*[+:]- |~?[A-Z]\w+ \[|'[A-Z]\w+ ")
 _SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
-#: By class of Spark's errors: where its own advice begins, which does not hold for our formats, and what does.
+#: By class of Spark's errors: where its own advice begins, what to say in its place, and whether that is only right for
+#: our formats. On tables that are not found, Spark's advice is about catalogs and about DROP, and takes five lines.
 _INSTEAD = {
-    "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": (". Please use", "write .mode('append') before .save()"),
+    "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": (". Please use", "write .mode('append') before .save()", True),
     "REQUIRES_SINGLE_PART_NAMESPACE": (
         ", but got",
         "a format is no table: read it with spark.read.format, or CREATE TEMPORARY VIEW … USING it",
+        True,
     ),
+    "TABLE_OR_VIEW_NOT_FOUND": (". Verify", "correct the name, or make the view or table first", False),
 }
-#: Spark's own advice is about catalogs and about DROP, and takes five lines.
-_NO_TABLE = "correct the name, or make the view or table first"
 #: Wrappers whose own text says nothing that their cause does not say better.
 _WRAPPERS = ("org.apache.spark.SparkException", "org.apache.spark.api.python.PythonException")
 _LONGEST = 12
@@ -120,10 +121,10 @@ def _cause(error: BaseException) -> tuple[str, str]:
             return f"{name}: {said}".rstrip(": "), ENGINE_FAILED
     plain = _paragraph(text, 0)
     if (spark_class := _SPARK_CLASS.match(plain)) is not None:
-        if spark_class[1] == "TABLE_OR_VIEW_NOT_FOUND":
-            return f"{plain.partition('. Verify')[0]}: {_NO_TABLE}", ENGINE_FAILED
-        theirs, ours = _INSTEAD.get(spark_class[1], ("", ""))
-        return f"{plain.partition(theirs)[0]}: {ours}" if ours and _OURS.search(plain) else plain, ENGINE_FAILED
+        theirs, ours, only_for_ours = _INSTEAD.get(spark_class[1], ("", "", True))
+        if ours and (not only_for_ours or _OURS.search(plain)):
+            plain = f"{plain.partition(theirs)[0]}: {ours}"
+        return plain, ENGINE_FAILED
     here = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     return _foreign(type(error).__name__, plain, here)
 

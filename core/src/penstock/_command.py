@@ -16,15 +16,15 @@ _STOPPED_BY_SIGNALS = ("run", "replay")
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
-    """Returns the signals that ask a command to end: from a person, a service manager, and a terminal that is closed,
-    unless ``nohup`` has it that this is no reason.
+    """Returns the signals that ask a command to end: SIGINT, SIGTERM, and SIGHUP of a closed terminal, unless that is
+    ignored, as under ``nohup``.
     """
     is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return (signal.SIGINT, signal.SIGTERM, *(() if is_kept else (signal.SIGHUP,)))
 
 
 def _have_streams() -> None:
-    """Makes what is printed go nowhere where the shell has closed a stream (``>&-``)."""
+    """Discards what is printed to a stream that the shell has closed (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -27,8 +27,8 @@ _started: dict[str, tuple[str, dict[str, str]]] = {}
 def set_up_connect_session(spark: Any) -> None:
     """Wraps what writes and what ends queries of a Connect session; to be called for each session.
 
-    A query leaves nothing hidden when it ends by itself or is stopped; a session that is stopped stops its queries
-    first. Calls of writers that would have no effect are refused.
+    A query leaves nothing hidden when it ends by itself, is stopped, or has processed all that is available; a session
+    that is stopped stops its queries first. Calls of writers that would have no effect are refused.
     """
     from pyspark.sql.connect.readwriter import DataFrameWriter, DataFrameWriterV2
     from pyspark.sql.connect.session import SparkSession

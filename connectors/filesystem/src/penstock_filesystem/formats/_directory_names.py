@@ -28,7 +28,8 @@ def unescape_path_name(text: str) -> str:
 
 
 def directory_values(values: pa.Array) -> list[str]:
-    """Returns what directories of these values are called, without the column: as in Spark, which guesses types by it.
+    """Returns the names of these values' directories, without the column, as Spark writes them: readers infer types
+    from them.
 
     Null and the empty text are ``NULL_PARTITION``; points in time are written in UTC.
     """

@@ -69,8 +69,8 @@ class JulianDays:
 
     def _refuse(self) -> None:
         raise BadDataError(
-            f"{self._url}: its days before 1582-10-15, and its times long ago, are counted by the Julian calendar, "
-            "which is not read here: have Spark write it again with spark.sql.*.datetimeRebaseModeInWrite and "
+            f"{self._url}: dates before 1582-10-15, and early timestamps, are counted by the Julian calendar, which is "
+            "not read here: rewrite the file with Spark, with spark.sql.*.datetimeRebaseModeInWrite and "
             "int96RebaseModeInWrite set to CORRECTED"
         )
 
