@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, unless, when
+from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, parse_port, unless, when
 
 DECLARED = OptionSet(
     [
@@ -132,6 +132,13 @@ def test_bytes(text, size):
 )
 def test_durations(text, ms):
     assert parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "", " 80", "8_0", "8.0", "\u0668\u0660", "9" * 5000])
+def test_ports(text):
+    assert [parse_port(one) for one in ("1", "9092", "65535")] == [1, 9092, 65535]
+    with pytest.raises(ValueError, match=r"^a number from 1 to 65535$"):
+        parse_port(text)
 
 
 @pytest.mark.parametrize("units", ["b", "k kb kib", "m mb mib", "g gb gib", "t tb tib"])

@@ -230,6 +230,8 @@ def test_the_package_of_every_scheme_is_looked_for(tmp_path, monkeypatch, scheme
         ("magnet://b/out", "no file system for 'magnet://'"),
         ("s3:///out", "names no bucket: write s3://bucket/prefix"),
         ('"a\\0b"', "no file system takes a NUL character"),
+        ("hdfs://h:99999/out", "'hdfs://h:99999/out': the port of the name node is not a number from 1 to 65535"),
+        ("'hdfs://[::1]:0/out'", "the port of the name node is not a number from 1 to 65535"),
     ],
 )
 @pytest.mark.parametrize("place", ["path", "checkpoint"])
@@ -241,6 +243,39 @@ def test_an_address_that_no_store_has(tmp_path, address, said, place):
     pipeline, found = check_pipeline(path, {})
     found = [str(one) for one in (*found, *(check_places(pipeline) if pipeline else ()))]
     assert any(said in one for one in found), found
+
+
+_SINKS = {
+    "cassandra": "keyspace: a, table: b",
+    "kafka": "kafka.bootstrap.servers: 'h:1', topic: t, kafka.security.protocol: ssl",
+    "pravega": "controller: 'tls://h:1', stream: a/b",
+}
+
+
+@pytest.mark.parametrize(
+    ("connector", "option"),
+    [
+        ("cassandra", "tls: true, tls.caFile"),
+        ("cassandra", "tls: true, tls.certFile"),
+        ("cassandra", "bundle"),
+        ("kafka", "kafka.ssl.ca.location"),
+        ("kafka", "KAFKA.ssl.Certificate.location"),
+        ("kafka", "value.format: avro, value.format.schema.registry.url: 'https://h', value.format.ssl.ca.location"),
+        ("pravega", "TLS.cafile"),
+    ],
+)
+def test_a_file_that_an_option_names_is_looked_for(tmp_path, connector, option):
+    for name, count in (("there.pem", 0), ("absent.pem", 1)):
+        (tmp_path / "there.pem").write_text("")
+        path = tmp_path / "p.yaml"
+        options = f"{_SINKS[connector]}, {option}: {tmp_path / name}"
+        sink = f"{{format: penstock.{connector}, options: {{{options}}}}}"
+        path.write_text(f"source: {{format: rate}}\nsink: {sink}\ncheckpoint: ck\n")
+        pipeline, mistakes = check_pipeline(path, {})
+        assert pipeline is not None and not [one for one in mistakes if not one.is_warning], mistakes
+        found = [str(one) for one in check_places(pipeline)]
+        assert len(found) == count
+        assert all(f"warning: there is no {tmp_path / name} on this machine" in one for one in found), found
 
 
 @pytest.mark.parametrize("obstacle", ["file", "loop", "dangling"])

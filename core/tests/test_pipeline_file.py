@@ -125,6 +125,11 @@ def test_a_good_file(tmp_path):
             "16:9: Spark has no setting 'master': their names begin with 'spark.', as in 'spark.master'",
         ),
         (
+            "{spark.sql.shuffle.partitions: 4}",
+            "{spark.master: 'local[x]'}",
+            "16:23: 'local[x]' is no master: write local[*], local[2], spark://host:7077, yarn or k8s://…",
+        ),
+        (
             "trigger: availableNow",
             "trigger: {processingTime: x}",
             "14:27: 'x' is not a duration such as 10s, 5 minutes or 500ms",
@@ -331,3 +336,13 @@ def test_bad_schemas(ddl, message):
     with pytest.raises(ValueError) as raised:
         check_ddl(ddl)
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[2]", "local[* , 3]", "local[4,2]", "local-cluster[2,1,1024]", "yarn", "spark://h:7077",
+     "spark://a:7077,b:7077", "k8s://https://h:6443", "armada://h:50051"],
+)  # fmt: skip
+def test_every_master_that_spark_takes_passes(tmp_path, master):
+    text = GOOD.replace("{spark.sql.shuffle.partitions: 4}", f"{{spark.master: '{master}'}}")
+    assert not [one for one in mistakes_of(tmp_path, text) if "master" in one]

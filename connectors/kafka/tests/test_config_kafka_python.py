@@ -102,7 +102,7 @@ def test_a_real_client_takes_them(kafka):
         ({"retry_backoff_ms": "x"}, "'kafka.retry.backoff.ms' needs a number, not 'x'"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "'kafka.sasl.username' is missing: PLAIN"),
         ({"security_protocol": "SASL_SSL"}, "pip install 'penstock-kafka[kerberos]'"),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "oauthbearer.method' must be oidc"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "OAUTHBEARER, which needs tokens: write"),
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_method": "oidc"},
             "'kafka.sasl.oauthbearer.token.endpoint.url' is missing",

@@ -132,6 +132,8 @@ SPECIAL_VALUES = {
     "transaction.two.phase.commit.enable": "true",
 }
 SWITCHES = ("allow", "check", "enable", "exclude", "internal", "sasl.oauthbearer.assertion.claim.jti")
+#: What is set here for a login or for TLS is set without a protocol that has them; a test of its own looks at that.
+WITHOUT_PROTOCOL = "without an effect unless kafka.security.protocol is"
 BROKERS = {"bootstrap.servers": "h:1"}
 
 
@@ -148,7 +150,8 @@ def translated(given, role="consumer"):
     if "bootstrap.servers" not in given:
         del found["bootstrap.servers"]
     # Not what Python says, at any time, of sockets that another test's clients left to it.
-    return found, [str(warning.message) for warning in caught if warning.category is not ResourceWarning]
+    said = [str(warning.message) for warning in caught if warning.category is not ResourceWarning]
+    return found, [text for text in said if WITHOUT_PROTOCOL not in text]
 
 
 def value_of(name):
@@ -349,3 +352,55 @@ def test_choices_are_those_of_librdkafka(name, value):
         ClientSettings.from_options(given, role)
     with pytest.raises(KafkaException):
         make({**own, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"sasl.username": "u", "sasl.password": "p"},
+            "SASL_SSL or SASL_PLAINTEXT: kafka.sasl.password, kafka.sasl.username",
+        ),
+        ({"sasl.mechanism": "plain", "security.protocol": "ssl"}, "SASL_SSL or SASL_PLAINTEXT: kafka.sasl.mechanism"),
+        ({"ssl.ca.location": "/ca.pem"}, "SSL or SASL_SSL: kafka.ssl.ca.location"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "ssl.key.password": "p", "sasl.kerberos.keytab": "/k"},
+            "SSL or SASL_SSL: kafka.ssl.key.password",
+        ),
+        ({"security.protocol": "SASL_SSL", "ssl.key.password": "p", "sasl.kerberos.keytab": "/k"}, None),
+    ],
+)
+def test_settings_of_a_login_or_of_tls_say_which_protocol_they_need(given, said):
+    for role in ("consumer", "producer"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ClientSettings.from_options({**BROKERS, **given}, role)
+        texts = [str(one.message) for one in caught if WITHOUT_PROTOCOL in str(one.message)]
+        assert texts == ([] if said is None else [f"settings {WITHOUT_PROTOCOL} {said}"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sasl.mechanism": "PLIAN"}, "'kafka.sasl.mechanism' takes one of GSSAPI, OAUTHBEARER, PLAIN, SCRAM-SHA-256"),
+        ({"sasl.mechanism": "SCRAM-SHA256"}, "not 'SCRAM-SHA256'; did you mean 'SCRAM-SHA-256'?"),
+        ({"sasl.mechanisms": "none"}, "not 'none'"),
+        ({"sasl.mechanism": "PLAIN", "sasl.password": "p"}, "'kafka.sasl.username' is missing: PLAIN needs it"),
+        ({"sasl.mechanism": "scram-sha-512", "sasl.username": "u"}, "'kafka.sasl.password' is missing: SCRAM-SHA-512"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "", "sasl.password": "p"}, "'kafka.sasl.username' is missing"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "is OAUTHBEARER, which needs tokens: write"),
+    ],
+)
+@pytest.mark.parametrize("role", ["consumer", "producer", "admin"])
+def test_a_login_that_can_not_be_is_refused_without_a_broker(given, said, role):
+    with pytest.raises(BadConfigurationError) as caught:
+        ClientSettings.from_options({**BROKERS, "security.protocol": "SASL_SSL", **given}, role)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("spelled", ["plain", "PLAIN", " Plain "])
+def test_a_mechanism_is_passed_on_as_brokers_spell_it(spelled):
+    given = {"sasl.mechanism": spelled, "sasl.username": "u", "sasl.password": "p", "security.protocol": "SASL_SSL"}
+    settings = ClientSettings.from_options({**BROKERS, **given}, "consumer").librdkafka()
+    assert settings["sasl.mechanism"] == "PLAIN"
+    real_client("consumer", settings)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from glob import has_magic
 from pathlib import Path
 
-from penstock.cli._check_targets import local_path
+from penstock.cli._check_targets import declared_options, local_path
 from penstock.cli._located import Located, Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline
 from penstock.errors import BadConfigurationError
@@ -27,6 +27,8 @@ def check_places(pipeline: Pipeline) -> list[Mistake]:
     for end in (*pipeline.sources, *pipeline.sinks):
         if end.is_ours:
             found += [mistake for path, at in _paths(end) for mistake in _problems(path, at)]
+    for is_sink, ends in ((False, pipeline.sources), (True, pipeline.sinks)):
+        found += [mistake for end in ends for mistake in _missing_files(end, is_sink=is_sink)]
     if any(sink.is_ours for sink in pipeline.sinks):
         found += _problems(pipeline.checkpoint, pipeline.checkpoint_at)
     written = [place for sink in pipeline.sinks if sink.is_ours for place in _paths(sink)]
@@ -47,6 +49,16 @@ def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:
     for name, text in end.options.items():
         if name.lower() == "path":
             yield text, end.option_places[name][1]
+
+
+def _missing_files(end: Endpoint, *, is_sink: bool) -> Iterator[Mistake]:
+    """Yields the files of certificates, keys and the like that are not here, where the driver is started."""
+    declared, _ = declared_options(end, is_sink=is_sink)
+    for name, text in end.options.items():
+        option = declared.find(name)
+        if option is not None and option.is_file(name, text) and not Path(text).exists():
+            said = f"there is no {text} on this machine, and every machine that connects needs it"
+            yield Mistake(*end.option_places[name][1].position, said, is_warning=True)
 
 
 def _problems(path: str, at: Located) -> Iterator[Mistake]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -133,12 +134,21 @@ def _list_text(at: Located) -> str | None:
     return None if None in texts else json.dumps(texts)
 
 
+#: What Spark itself takes; a package may bring a cluster manager with a scheme of its own.
+_MASTER = re.compile(
+    r"local|local\[(?:\*|0*[1-9][0-9]*)(?:\s*,\s*[0-9]+)?\]|local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*[0-9]+\s*\]"
+    r"|yarn|[a-z][\w+.-]*://\S+"
+)
+
+
 def read_settings(at: Located) -> dict[str, str]:
     """Returns Spark's settings. Spark takes any name, and a name without a dot has no effect."""
     texts = read_options(at)
-    for name, ((key, _), _) in texts.items():
+    for name, ((key, value), text) in texts.items():
         if "." not in name:
             key.complain(f"Spark has no setting '{name}': their names begin with 'spark.', as in 'spark.{name}'")
+        if name == "spark.master" and not _MASTER.fullmatch(text):
+            value.complain(f"'{text}' is no master: write local[*], local[2], spark://host:7077, yarn or k8s://…")
     return values_of(texts)
 
 

@@ -30,6 +30,7 @@ from penstock.cli._signals import Stopped, Stops
 from penstock.cli._waits import collecting_waits, waits_in
 from penstock.error_codes import NOT_WRITABLE, PIPELINE
 from penstock.errors import BadConfigurationError, PenstockError
+from penstock.options import parse_port
 from penstock.printable import get_logger
 from penstock.storage import open_storage
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["MetricsPlace", "RunChoices", "run"]
 
 _POLL_SECONDS = 0.25
-_LAST_PORT = 65_535
 OK, FAILED, MISTAKEN = 0, 1, 2
 
 
@@ -57,9 +57,15 @@ class MetricsPlace:
     def parse(cls, text: str) -> MetricsPlace:
         """Reads ``9464``, ``0.0.0.0:9464`` or ``[::1]:9464``. Raises BadConfigurationError for anything else."""
         host, _, port = text.rpartition(":")
-        if not port.isdecimal() or len(port) > len(str(_LAST_PORT)) or int(port) > _LAST_PORT or text.startswith(":"):
-            raise BadConfigurationError(f"--metrics {text}: write a port, or HOST:PORT, such as 9464 or 0.0.0.0:9464")
-        return cls(host.strip("[]") or "127.0.0.1", int(port))
+        try:
+            if text.startswith(":"):
+                raise ValueError
+            number = 0 if port == "0" else parse_port(port)  # 0: one that is free
+        except ValueError:
+            raise BadConfigurationError(
+                f"--metrics {text}: write a port, or HOST:PORT, such as 9464 or 0.0.0.0:9464"
+            ) from None
+        return cls(host.strip("[]") or "127.0.0.1", number)
 
 
 @dataclass(frozen=True)

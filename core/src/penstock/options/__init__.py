@@ -12,7 +12,7 @@ from penstock.options._option import AtRestart, Mode, Option, connecting, neares
 from penstock.options._restarts import held_by_checkpoint
 from penstock.options._secrets import credentials_in, sounds_secret, without_credentials
 from penstock.options._set import OptionProblem, OptionSet, OptionValues, complete_options, warn_once
-from penstock.options._units import load_object, names_object, parse_bytes, parse_duration_ms, parse_pairs
+from penstock.options._units import load_object, names_object, parse_bytes, parse_duration_ms, parse_pairs, parse_port
 
 __all__ = [
     "COMMON_OPTIONS",
@@ -38,6 +38,7 @@ __all__ = [
     "parse_bytes",
     "parse_duration_ms",
     "parse_pairs",
+    "parse_port",
     "sounds_secret",
     "unless",
     "warn_once",

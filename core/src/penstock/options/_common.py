@@ -73,7 +73,7 @@ COMMON_OPTIONS = {
         ),
         Option("user", "User name"),
         Option("password", "Password of the user", secret=True),
-        Option("tls.caFile", "Certificates to trust (PEM)"),
+        Option("tls.caFile", "Certificates to trust (PEM)", kind="file"),
         Option(
             "tls.checkHostname",
             "Whether the server's name must be in its certificate",

@@ -69,8 +69,9 @@ class Option:
 
     ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
     which of the names it takes are secret (all of them, if ``secret``). ``meaning``, for a prefix, returns what such a
-    name sets: names that have some of it in common say the same thing in other words. ``credentials`` are the names of
-    the options to write what an address in the value must not hold: user and password.
+    name sets: names that have some of it in common say the same thing in other words. ``names_file``, for a prefix,
+    returns whether such a name, with a value, names a file of the machine that opens it. ``credentials`` are the names
+    of the options to write what an address in the value must not hold: user and password.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Option:
     connects: bool = False
     at_restart: AtRestart = "takes effect"
     meaning: Callable[[str], frozenset[str]] | None = None
+    names_file: Callable[[str, str], bool] | None = None
     default_from: str | None = None
     words: tuple[str, ...] = ()
     ignored: str = ""
@@ -126,6 +128,10 @@ class Option:
         if self.is_prefix:
             return low.startswith(self.name[:-1].lower())
         return any(low == own.lower() for own in self.names)
+
+    def is_file(self, name: str, text: str) -> bool:
+        """Returns whether a user who writes ``name`` with ``text`` names a file of the machine that opens it."""
+        return self.kind == "file" or (self.names_file is not None and self.names_file(name, text))
 
     def spelled(self, name: str) -> str:
         """``name`` in the letters of the declaration: Spark passes names on in lower case."""

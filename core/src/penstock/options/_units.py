@@ -11,11 +11,23 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["PARSERS", "Kind", "load_object", "names_object", "parse_bytes", "parse_duration_ms", "parse_pairs"]
+__all__ = [
+    "PARSERS",
+    "Kind",
+    "load_object",
+    "names_object",
+    "parse_bytes",
+    "parse_duration_ms",
+    "parse_pairs",
+    "parse_port",
+]
 
-#: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them. A sink's "column"
+#: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them; a "file" is one of
+#: the machine that opens it. A sink's "column"
 #: is one that its rows must have, or a function as ``module:name``; "columns" are several, with commas between.
-Kind = Literal["string", "path", "paths", "column", "columns", "int", "float", "bool", "bytes", "duration", "choice"]
+Kind = Literal[
+    "string", "path", "paths", "file", "column", "columns", "int", "float", "bool", "bytes", "duration", "choice"
+]
 
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
 _BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 << 40, "tib": 1 << 40}
@@ -26,6 +38,7 @@ _DURATION |= {"week": 604_800_000}
 _LARGEST = (1 << 63) - 1
 #: 100 years, in which nothing ends. What waits takes no longer time: sockets and locks count ns in 64 bits.
 _FOREVER_MS = 36_525 * 86_400_000
+_LAST_PORT = 65_535
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 
 _OBJECT = re.compile(r"[\w.]+:[\w.]+")
@@ -57,6 +70,13 @@ def parse_duration_ms(text: str) -> int:
                 raise ValueError("a duration that fits into 64 bits: write a smaller one")
             return min(int(duration), _FOREVER_MS)
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
+
+
+def parse_port(text: str) -> int:
+    """``"9092"`` → 9092: a port that a server can listen on, from 1 to 65535. Raises ValueError."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) and 1 <= int(text) <= _LAST_PORT):
+        raise ValueError(f"a number from 1 to {_LAST_PORT}")
+    return int(text)
 
 
 def names_object(text: str) -> bool:
@@ -95,6 +115,12 @@ def _parse_path(text: str) -> str:
     if "\0" in text or not _is_utf8(text):
         raise ValueError("a path that a file system takes: it holds a NUL character, or is not UTF-8")
     return text
+
+
+def _parse_file(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the path of a file")
+    return _parse_path(text)
 
 
 def _is_utf8(text: str) -> bool:
@@ -139,6 +165,7 @@ PARSERS: dict[Kind, Callable[[str], Any]] = {
     "string": str,
     "path": _parse_path,
     "paths": _parse_path,
+    "file": _parse_file,
     "column": _parse_column,
     "columns": _parse_columns,
     "int": lambda text: _parse_number(int, text),

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.error_codes import NOT_INSTALLED
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, connecting, when, without_credentials
+from penstock.options import Option, connecting, parse_port, when, without_credentials
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import Storage
@@ -142,12 +142,23 @@ def check_address(url: str) -> None:
     if extra in ("s3", "gcs") and (not rest.strip("/") or rest.startswith("/")):
         example = "s3" if extra == "s3" else scheme
         raise BadConfigurationError(f"{shown} names no bucket: write {example}://bucket/prefix")
+    if extra == "hdfs":
+        _check_name_node(rest.partition("/")[0], shown)
     if extra == "azure":
         container, host, _ = _in_azure(rest)
         if not container or not host or "/" in container:
             raise BadConfigurationError(
                 f"{shown} names no container: write abfss://container@account.dfs.core.windows.net/path"
             )
+
+
+def _check_name_node(authority: str, shown: str) -> None:
+    """A name without a port may be a group of name nodes."""
+    _, colon, port = authority.rpartition("]")[2].partition(":")
+    try:
+        parse_port(port if colon else "8020")
+    except ValueError as error:
+        raise BadConfigurationError(f"{shown}: the port of the name node is not {error}") from None
 
 
 def _extra_of(scheme: str) -> str:

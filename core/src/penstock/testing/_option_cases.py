@@ -244,6 +244,7 @@ def _texts_of(option: Option) -> list[str]:
         "duration": [f"{int(n)}ms" for n in numbers],
         "string": ["x", "other"],
         "path": ["x", "/other"],
+        "file": ["x", "/other"],
         "column": ["x", "other"],
         "columns": ["x", "x,other"],
         "paths": ['["x"]', '["x", "/other"]'],

@@ -44,12 +44,14 @@ _CONNECTION = connecting(
             needs=(when("authProvider"),),
         ),
         Option(
-            "bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"
+            "bundle",
+            "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor",
+            kind="file",
         ),
         Option("tls", "Connect with TLS", kind="bool", default="false", excludes=_NO_BUNDLE),
         common_option("tls.caFile", "; default: those of the system", needs=_TLS),
-        Option("tls.certFile", "Own certificate (PEM), if the server wants one", needs=_TLS),
-        Option("tls.keyFile", "Its key (PEM); default: in tls.certFile", needs=(when("tls.certFile"),)),
+        Option("tls.certFile", "Own certificate (PEM), if the server wants one", kind="file", needs=_TLS),
+        Option("tls.keyFile", "Its key (PEM); default: in tls.certFile", kind="file", needs=(when("tls.certFile"),)),
         Option("tls.keyPassword", "Password of the key", secret=True, needs=(when("tls.certFile"),)),
         common_option("tls.checkHostname", needs=_TLS),
         Option("connectTimeout", "How long connecting may take", kind="duration", default="10s", minimum=1),

@@ -7,7 +7,7 @@ from penstock_kafka.config._delivery import (
     check_transaction_timeout,
     delivery_timeout_ms,
 )
-from penstock_kafka.config._files import files_of
+from penstock_kafka.config._files import files_of, names_file
 from penstock_kafka.config._librdkafka import canonical, meaning_of
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import hide, is_secret_setting
@@ -32,6 +32,7 @@ __all__ = [
     "hide",
     "is_secret_setting",
     "meaning_of",
+    "names_file",
     "report_without_effect",
     "sasl_pairs",
     "wrong",

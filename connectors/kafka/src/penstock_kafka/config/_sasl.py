@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+from penstock.options import nearest_hint
 from penstock_kafka.config._jaas import LoginModule, parse_jaas
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._tokens import TOKEN_PROVIDER, sasl_pairs
 
-__all__ = ["SASL_SETTINGS", "SASL_WITHOUT_EFFECT", "translate_sasl"]
+__all__ = ["SASL_SETTINGS", "SASL_WITHOUT_EFFECT", "check_login", "translate_sasl"]
 
 _WITHOUT_EFFECT = """
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms
@@ -59,8 +60,9 @@ _WITH_JAAS = (
 )
 
 
-_AS_THEY_ARE = ("sasl.mechanism", "sasl.oauthbearer.token.endpoint.url", TOKEN_PROVIDER)
+_AS_THEY_ARE = ("sasl.oauthbearer.token.endpoint.url", TOKEN_PROVIDER)
 _MSK_IAM = "AWS_MSK_IAM"
+_MECHANISMS = ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +72,9 @@ def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
     ``sasl.jaas.config``.
     """
     found = {name: given[name] for name in _AS_THEY_ARE if name in given}
-    if found.get("sasl.mechanism", "").upper() == _MSK_IAM:
+    if "sasl.mechanism" in given:
+        found["sasl.mechanism"] = _known_mechanism(given["sasl.mechanism"])
+    if found.get("sasl.mechanism") == _MSK_IAM:
         # What only Amazon's own client speaks; its brokers take the same signature as a token, at the same address.
         found |= {"sasl.mechanism": "OAUTHBEARER", TOKEN_PROVIDER: "aws_msk_iam"}
     if "@" in found.get("sasl.oauthbearer.token.endpoint.url", ""):
@@ -95,16 +99,40 @@ def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def check_login(settings: Mapping[str, str]) -> None:
+    """Raises BadConfigurationError for a protocol with SASL, in ``settings`` as librdkafka spells them, without what
+    its mechanism needs.
+    """
+    if not settings.get("security.protocol", "plaintext").lower().startswith("sasl"):
+        return
+    mechanism = settings.get("sasl.mechanism", "GSSAPI")
+    if mechanism == "OAUTHBEARER":
+        if TOKEN_PROVIDER not in settings and settings.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+            raise wrong("sasl.mechanism", f"is OAUTHBEARER, which needs tokens: {_OIDC_ADVICE}; {_OWN_ADVICE}")
+    elif mechanism != "GSSAPI":
+        for name in ("sasl.username", "sasl.password"):
+            if not settings.get(name):
+                raise wrong(name, f"is missing: {mechanism} needs it (or 'kafka.sasl.jaas.config')")
+
+
+def _known_mechanism(text: str) -> str:
+    chosen = text.strip().upper()
+    if chosen not in (*_MECHANISMS, _MSK_IAM):
+        near = nearest_hint(chosen, _MECHANISMS)
+        raise wrong("sasl.mechanism", f"takes one of {', '.join(_MECHANISMS)}, not {text!r}{near}")
+    return chosen
+
+
 def _tokenauth(text: str, found: Mapping[str, str]) -> str:
     if text.lower() not in ("true", "false"):
         raise wrong("sasl.scram.tokenauth", "is true or false")
-    if text.lower() == "true" and not found.get("sasl.mechanism", "").upper().startswith("SCRAM-"):
+    if text.lower() == "true" and not found.get("sasl.mechanism", "").startswith("SCRAM-"):
         raise wrong("sasl.mechanism", "must be SCRAM-SHA-256 or SCRAM-SHA-512 for a delegation token")
     return text.lower()
 
 
 def _check_provider(found: Mapping[str, str], given: Mapping[str, str]) -> None:
-    if found.get("sasl.mechanism", "").upper() != "OAUTHBEARER":
+    if found.get("sasl.mechanism") != "OAUTHBEARER":
         raise wrong("sasl.mechanism", f"must be OAUTHBEARER, because 'kafka.{TOKEN_PROVIDER}' is given")
     if found.get("sasl.oauthbearer.method", given.get("sasl.oauthbearer.method", "default")).lower() == "oidc":
         raise wrong(TOKEN_PROVIDER, "and 'kafka.sasl.oauthbearer.method' are two ways to a token: write one of them")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import nearest_hint
+from penstock.options import nearest_hint, parse_port
 from penstock.tls import warn_of_unchecked
 from penstock_kafka.config._guarantees import GUARDED
 from penstock_kafka.config._java import JAVA_NAMES, JAVA_RULES
 from penstock_kafka.config._librdkafka import CHOICES, PROPERTIES, canonical
 from penstock_kafka.config._rules import Rule, renamed, wrong
-from penstock_kafka.config._sasl import SASL_SETTINGS, SASL_WITHOUT_EFFECT, translate_sasl
+from penstock_kafka.config._sasl import SASL_SETTINGS, SASL_WITHOUT_EFFECT, check_login, translate_sasl
 from penstock_kafka.config._secrets import is_secret_setting
 from penstock_kafka.config._stores import STORE_SETTINGS, stray_settings, translate_stores
 
@@ -28,7 +28,6 @@ _NUMBER = re.compile(r"-1|[0-9]+(?:\.[0-9]+)?")
 Role = Literal["consumer", "producer", "admin"]
 #: ``[protocol://]host[:port]``, with brackets around an IPv6 address.
 _ADDRESS = re.compile(r"(?:(\w+)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^:/\s\[\]]+)(?::([0-9]{1,5}))?")
-_LAST_PORT = 65_535
 
 
 def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
@@ -59,8 +58,10 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
         else:
             ignored.append(name)
     if ignored and role != "admin":
-        names = ", ".join(f"kafka.{name}" for name in sorted(ignored))
-        warnings.warn(f"settings without an effect on the {role} of penstock.kafka: {names}", stacklevel=3)
+        warnings.warn(f"settings without an effect on the {role} of penstock.kafka: {_listed(ignored)}", stacklevel=3)
+    check_login(found.settings)
+    if role != "admin":
+        _warn_of_unused(given.keys() - set(ignored), found.settings)
     _warn_of_unchecked(found.settings)
     if not found.settings.get("bootstrap.servers", "").strip(" ,"):
         raise wrong("bootstrap.servers", "must name the brokers, as in host1:9092,host2:9092")
@@ -90,11 +91,32 @@ def _check_addresses(servers: str) -> None:
         if found is None:
             continue
         protocol, port = found.groups()
-        if port is not None and not 1 <= int(port) <= _LAST_PORT:
-            raise wrong("bootstrap.servers", f"names {one.strip()!r}, and ports are numbers from 1 to {_LAST_PORT}")
+        try:
+            parse_port(port or "9092")
+        except ValueError as error:
+            raise wrong("bootstrap.servers", f"names {one.strip()!r}, whose port is not {error}") from None
         if protocol is not None and protocol.lower() not in CHOICES["security.protocol"]:
             advice = "write host:port alone, with the listener's protocol as kafka.security.protocol"
             raise wrong("bootstrap.servers", f"names {one.strip()!r}, which is no broker's address: {advice}")
+
+
+def _warn_of_unused(given: Iterable[str], settings: Mapping[str, str]) -> None:
+    """Warns of what is set for a login, or for TLS, with a protocol that has none."""
+    protocol = settings.get("security.protocol", "plaintext").lower()
+    for prefix, has_it, needed in (
+        ("sasl.", protocol.startswith("sasl"), "SASL_SSL or SASL_PLAINTEXT"),
+        ("ssl.", protocol.endswith("ssl"), "SSL or SASL_SSL"),
+    ):
+        unused = [name for name in given if name.startswith(prefix)]
+        if unused and not has_it:
+            warnings.warn(
+                f"settings without an effect unless kafka.security.protocol is {needed}: {_listed(unused)}",
+                stacklevel=4,
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"kafka.{name}" for name in sorted(names))
 
 
 def _warn_of_unchecked(settings: Mapping[str, str]) -> None:

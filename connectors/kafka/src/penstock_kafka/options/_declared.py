@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.options import Option, OptionSet, common_option, connecting, unless, when
 from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
-from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting, meaning_of
+from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting, meaning_of, names_file
 
 __all__ = ["PARTITIONERS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
 
@@ -28,6 +28,7 @@ _CLIENT = connecting(
             "kafka.security.protocol",
             secret_names=is_secret_setting,
             meaning=meaning_of,
+            names_file=names_file,
             credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
         ),
         Option(

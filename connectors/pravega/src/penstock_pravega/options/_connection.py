@@ -41,6 +41,7 @@ CONNECTION_OPTIONS = connecting(
             "keycloakFile",
             "A keycloak.json, as Keycloak hands it out for a service account, instead of user and password: tokens are "
             "fetched and renewed. Read on the driver",
+            kind="file",
             former=("credentials.keycloak.file",),
             excludes=(when("user"), when("token")),
         ),
@@ -57,8 +58,10 @@ CONNECTION_OPTIONS = connecting(
 
 def connection_settings(values: OptionValues) -> ControllerSettings:
     """Returns the settings of ``values`` and the environment. Raises BadConfigurationError."""
+    controller = values["controller"]
     settings = ControllerSettings(
-        uri=values["controller"] or os.environ.get("PRAVEGA_CONTROLLER_URI") or DEFAULT_CONTROLLER,
+        # An address that is set and empty would be another server's: that is refused below.
+        uri=(os.environ.get("PRAVEGA_CONTROLLER_URI") or DEFAULT_CONTROLLER) if controller is None else controller,
         credentials=_credentials(values),
         ca_file=_ca_file(values),
         validate_host=values["tls.checkHostname"],
@@ -101,7 +104,9 @@ def _ca_file(values: OptionValues) -> str | None:
 
 def default_scope(values: OptionValues) -> str | None:
     """Returns the scope of streams that name none."""
-    scope: str | None = values["scope"] or os.environ.get("PRAVEGA_SCOPE")
+    scope: str | None = values["scope"]
+    if scope is None:
+        scope = os.environ.get("PRAVEGA_SCOPE") or None
     return None if scope is None else _checked("scope", scope.strip())
 
 

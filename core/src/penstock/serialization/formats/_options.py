@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.options import Option, OptionSet, unless, when
 from penstock.serialization.values import check_zone
@@ -28,6 +29,17 @@ def _check_placeholder(text: str) -> None:
             raise ValueError("a text, or hex: and pairs of hexadecimal digits") from None
 
 
+def _check_addresses(text: str) -> None:
+    for address in text.split(","):
+        try:
+            parts = urlsplit(address.strip())
+            is_well = parts.scheme in ("http", "https", "mock") and bool(parts.netloc) and parts.port != 0
+        except ValueError:
+            is_well = False
+        if not is_well and "@" not in text:  # a user is refused where the address is used: this error shows the text
+            raise ValueError("an http or https address, or several with commas between")
+
+
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
 _GLUE = when("schema.registry.type", "glue")
@@ -49,6 +61,7 @@ _REGISTRY = (
         "schema.registry.url",
         "Address of the schema registry, or several with commas; for apicurio …/apis/registry/v3, for glue only if it "
         "is not AWS's own. Records then begin with a schema's id.",
+        check=_check_addresses,
         credentials=("basic.auth.user.info",),
     ),
     Option("schema.registry.region", "Region of AWS Glue; unset, as boto3 finds it.", needs=(_GLUE,)),
@@ -71,9 +84,14 @@ _REGISTRY = (
         needs=(_APICURIO,),
     ),
     Option("basic.auth.user.info", "user:password for the registry.", secret=True, needs=_ASKED_BY_HTTP),
-    Option("ssl.ca.location", "File of CA certificates that the registry's is checked against.", needs=_ASKED_BY_HTTP),
-    Option("ssl.certificate.location", "Client certificate (PEM) for the registry.", needs=_ASKED_BY_HTTP),
-    Option("ssl.key.location", "Key of the client certificate (PEM).", needs=_ASKED_BY_HTTP),
+    Option(
+        "ssl.ca.location",
+        "File of CA certificates that the registry's is checked against.",
+        "file",
+        needs=_ASKED_BY_HTTP,
+    ),
+    Option("ssl.certificate.location", "Client certificate (PEM) for the registry.", "file", needs=_ASKED_BY_HTTP),
+    Option("ssl.key.location", "Key of the client certificate (PEM).", "file", needs=_ASKED_BY_HTTP),
     Option("ssl.key.password", "Password of that key.", secret=True, needs=_ASKED_BY_HTTP),
     Option(
         "request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1, needs=_ASKED

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from penstock._core_range import Package
 from penstock.errors import BadConfigurationError
-from penstock.options import load_object, names_object, nearest_hint
+from penstock.options import Mode, OptionValues, load_object, names_object, nearest_hint
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._function import FunctionFormat
 
-__all__ = ["create_decoder", "create_encoder", "find_format"]
+__all__ = ["check_options", "create_decoder", "create_encoder", "find_format"]
 
 GROUP = "penstock.formats"
 
@@ -35,14 +35,22 @@ def create_decoder(name: str, options: Mapping[str, str], type: pa.DataType | No
     without a connector's prefix. Raises BadConfigurationError for what does not fit, RetriableError where a schema
     registry does not answer. Driver.
     """
-    format_ = find_format(name)
-    return format_.create_decoder(format_.options.parse(options, owner=f"format {name}", mode="reading"), type)
+    format_, values = check_options(name, options, "reading")
+    return format_.create_decoder(values, type)
 
 
 def create_encoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordEncoder:
     """Returns an encoder for columns of ``type``; otherwise as :func:`create_decoder`."""
+    format_, values = check_options(name, options, "writing")
+    return format_.create_encoder(values, type)
+
+
+def check_options(name: str, options: Mapping[str, str], mode: Mode) -> tuple[RecordFormat, OptionValues]:
+    """Returns the format and its options, checked. Raises BadConfigurationError for an unknown format, and for options
+    that it does not take.
+    """
     format_ = find_format(name)
-    return format_.create_encoder(format_.options.parse(options, owner=f"format {name}", mode="writing"), type)
+    return format_, format_.options.parse(options, owner=f"format {name}", mode=mode)
 
 
 def find_format(name: str) -> RecordFormat:

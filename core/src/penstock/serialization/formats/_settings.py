@@ -14,7 +14,7 @@ from penstock.options import Option, OptionValues, names_object, unless, when
 from penstock.serialization.ddl import parse_type, shown_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
 from penstock.serialization.formats._options import FORMAT_OPTIONS, READ_ONLY
-from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
+from penstock.serialization.formats._registry import check_options, create_decoder, create_encoder, find_format
 
 __all__ = ["FormatSettings", "format_options"]
 
@@ -48,6 +48,7 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
             f"{part}.format.*",
             f"Options of the {part}'s format, such as {part}.format.schema.registry.url",
             secret_names=_is_secret,
+            names_file=_names_file,
             credentials=(f"{part}.format.basic.auth.user.info",),
             needs=(unless(name, "binary"),),
         ),
@@ -61,9 +62,18 @@ def _check_written(name: str) -> None:
 
 def _is_secret(name: str) -> bool:
     """By the full name of an option. What the built-in formats do not declare may be another package's secret."""
+    declared = _declared(name)
+    return not declared or any(option.secret for option in declared)
+
+
+def _names_file(name: str, text: str) -> bool:
+    return bool(text) and any(option.kind == "file" for option in _declared(name))
+
+
+def _declared(name: str) -> list[Option]:
+    """Returns what the built-in formats declare under the full, or the short, name of an option."""
     short = name.lower().partition(".format.")[2] or name.lower()
-    declared = [options.find(short) for options in FORMAT_OPTIONS.values()]
-    return not any(declared) or any(option.secret for option in declared if option is not None)
+    return [option for options in FORMAT_OPTIONS.values() if (option := options.find(short)) is not None]
 
 
 _QUOTED = re.compile(r"'([\w.]+)'")
@@ -102,13 +112,14 @@ class FormatSettings:
 
     def is_at_hand(self) -> bool:
         """Returns whether an encoder can be made of these settings alone, without a schema registry and code of the
-        user's. Raises BadConfigurationError for a format that is not installed.
+        user's. Raises BadConfigurationError for a format that is not installed, and for options that it does not take.
         """
         if names_object(self.name):
             return False
         if not self.is_raw:
             with self._errors_name_the_part():
-                find_format(self.name)
+                # Whichever topic: where rows name theirs, the options are the same for each.
+                check_options(self.name, self._with_subject("topic"), "writing")
         return not any("registry" in name for name, _ in self.options)
 
     def create_decoder(self, wanted: pa.DataType | None, *, topic: str | None = None) -> RecordDecoder | None:

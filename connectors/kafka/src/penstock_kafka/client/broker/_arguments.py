@@ -76,9 +76,6 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, Any]:
     if mechanism == "OAUTHBEARER":
         provider = CurrentToken(token_source(settings), given_extensions(settings))
         return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": provider}
-    for name in ("sasl.username", "sasl.password"):
-        if name not in settings:
-            raise wrong(name, f"is missing: {mechanism} needs it (or 'kafka.sasl.jaas.config')")
     user = settings["sasl.username"]
     return {
         "sasl_mechanism": mechanism,

@@ -39,10 +39,6 @@ def oidc_provider(settings: Mapping[str, str]) -> OidcTokenProvider:
             raise wrong(f"sasl.oauthbearer.{name}", "is missing: OAUTHBEARER with oidc needs it")
         return value
 
-    if settings.get("sasl.oauthbearer.method", "default").lower() != "oidc":
-        raise wrong(
-            "sasl.oauthbearer.method", "must be oidc, unless 'kafka.sasl.oauthbearer.token.provider' names a provider"
-        )
     metadata = settings.get("sasl.oauthbearer.metadata.authentication.type", "none").lower()
     url = part("token.endpoint.url") if metadata == "none" else settings.get(_ENDPOINT, _AZURE_METADATA)
     if not url.lower().startswith(("https://", "http://")):
