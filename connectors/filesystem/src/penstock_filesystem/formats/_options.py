@@ -10,6 +10,7 @@ from penstock.dead_letters import LETTER_COLUMN
 from penstock.options import OptionValues
 from penstock.serialization.values import TimeParser, TimeReader
 from penstock_filesystem.formats.csv import CsvReadDialect, CsvWriteDialect
+from penstock_filesystem.formats.json import JsonReadDialect
 
 __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 
@@ -31,6 +32,7 @@ class ReadOptions:
     whole_text: bool
     multi_line: bool
     csv: CsvReadDialect
+    json: JsonReadDialect
     times: TimeParser
     merge_schema: bool
     sampling_ratio: float
@@ -55,6 +57,7 @@ class ReadOptions:
             whole_text=values["wholetext"],
             multi_line=values["multiLine"],
             csv=CsvReadDialect.from_values(values),
+            json=JsonReadDialect.from_values(values),
             times=_times(values),
             merge_schema=merges,
             sampling_ratio=values["samplingRatio"],

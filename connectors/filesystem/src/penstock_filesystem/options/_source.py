@@ -20,6 +20,7 @@ __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 _LINES = (when("format", "text", "csv", "json"),)
 _CSV_OR_JSON = (when("format", "csv", "json"),)
 _CSV = (when("format", "csv"),)
+_JSON = (when("format", "json"),)
 _NAMED_COLUMNS = (unless("format", "text", "csv", "json", "binary", "sequencefile"),)
 
 
@@ -203,6 +204,49 @@ SOURCE_OPTIONS = OptionSet(
             (when("format", "csv", "json", "orc"),),
             default="UTC",
             check=check_zone,
+        ),
+        _of_format("allowSingleQuotes", "Names and texts may be in single quotes", _JSON, "bool", "true"),
+        _of_format(
+            "allowNonNumericNumbers",
+            "NaN, Infinity, +INF and -INF are numbers",
+            _JSON,
+            "bool",
+            "true",
+        ),
+        _of_format("allowComments", "Comments as Java's, /* */ and //, are skipped", _JSON, "bool", "false"),
+        _of_format("allowUnquotedFieldNames", "Names need no quotes", _JSON, "bool", "false"),
+        _of_format("allowNumericLeadingZeros", "Numbers may begin with zeros: 007", _JSON, "bool", "false"),
+        _of_format(
+            "allowBackslashEscapingAnyCharacter",
+            "A backslash may be before any character, which is then taken as it is",
+            _JSON,
+            "bool",
+            "false",
+        ),
+        _of_format("allowUnquotedControlChars", "Texts may hold control characters", _JSON, "bool", "false"),
+        _of_format(
+            "primitivesAsString",
+            "Infer strings for whatever is no object and no list",
+            _JSON,
+            "bool",
+            "false",
+            infers=True,
+        ),
+        _of_format(
+            "prefersDecimal",
+            "Infer decimals for numbers with a fraction, and for texts that hold a number",
+            _JSON,
+            "bool",
+            "false",
+            infers=True,
+        ),
+        _of_format(
+            "dropFieldIfAllNull",
+            "Leave out fields that are always null, or an empty list",
+            _JSON,
+            "bool",
+            "false",
+            infers=True,
         ),
         _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false", infers=True),
         _of_format(

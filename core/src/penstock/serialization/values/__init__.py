@@ -4,13 +4,13 @@ Whole columns go without a loop over rows. Where rows need a closer look, single
 """
 
 from penstock.serialization.values._decimals import cast_column, fit_decimal, read_decimal, wide_decimal
+from penstock.serialization.values._json_loose import JsonDialect, LooseJson
 from penstock.serialization.values._json_read import (
     NOT_JSON,
     JsonColumns,
     ValueConverter,
     json_decoder,
     json_text,
-    load_loose_json,
     value_converter,
 )
 from penstock.serialization.values._json_write import JsonWriter, why_not_json
@@ -23,7 +23,9 @@ from penstock.serialization.values._zones import check_zone, zone_of
 __all__ = [
     "NOT_JSON",
     "JsonColumns",
+    "JsonDialect",
     "JsonWriter",
+    "LooseJson",
     "TimeParser",
     "TimeReader",
     "TimeWriter",
@@ -38,7 +40,6 @@ __all__ = [
     "is_text",
     "json_decoder",
     "json_text",
-    "load_loose_json",
     "read_decimal",
     "value_converter",
     "why_not_json",

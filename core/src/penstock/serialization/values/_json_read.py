@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -21,10 +22,11 @@ __all__ = [
     "NOT_JSON",
     "JsonColumns",
     "ValueConverter",
+    "WrittenNumber",
     "json_decoder",
     "json_text",
-    "load_loose_json",
     "value_converter",
+    "written_int",
 ]
 
 
@@ -81,7 +83,8 @@ class JsonColumns:
         """Returns the rows of ``count`` lines, UTF-8 and each ended by a line feed; ``None`` if they need a closer
         look.
         """
-        if self._raw is None or not count:
+        data = memoryview(lines).tobytes()
+        if self._raw is None or not count or _is_read_otherwise(data):
             return None
         try:
             table = pajson.read_json(
@@ -99,26 +102,43 @@ class JsonColumns:
             return None
 
 
-class _MinusZero(int):
-    """-0, which Arrow's parser keeps for a column of floats."""
+class _WrittenInt(int):
+    """A whole number that is written in another way than Python would: -0, of which Arrow's parser keeps the sign for a
+    column of floats, and 007. Its text is as it was written.
+    """
+
+    _text: str
 
     def __float__(self) -> float:
-        return -0.0
+        return float(self._text)
 
     def __str__(self) -> str:
-        return "-0"
+        return self._text
 
 
-def _parse_int(text: str) -> int:
-    return _MinusZero() if text == "-0" else int(text)
+def written_int(text: str) -> int:
+    """Returns a whole number that keeps its text, and the sign of -0."""
+    value = int(text)
+    if text.startswith("-0") or (text.startswith("0") and text != "0"):
+        value = _WrittenInt(text)
+        value._text = text
+    return value
 
 
-class _Written(Decimal):
+#: Numbers that only Arrow's parser takes: for every other one the row is no JSON.
+_ONLY_ARROWS = re.compile(rb"(?<=[\s:,\[])(?:-NaN|-?Inf)\b")
+
+
+def _is_read_otherwise(data: bytes) -> bool:
+    return (b"NaN" in data or b"Inf" in data) and _ONLY_ARROWS.search(data) is not None
+
+
+class WrittenNumber(Decimal):
     """A number with a fraction or an exponent. Its text is as it was written."""
 
     _text: str
 
-    def __new__(cls, text: str) -> _Written:
+    def __new__(cls, text: str) -> WrittenNumber:
         made = super().__new__(cls, text)
         made._text = text
         return made
@@ -133,51 +153,35 @@ NOT_JSON = (ValueError, ArithmeticError, RecursionError)
 
 def json_decoder() -> json.JSONDecoder:
     """Parses for :func:`value_converter`: numbers keep their digits. Raises one of :data:`NOT_JSON`."""
-    return json.JSONDecoder(parse_float=_Written, parse_int=_parse_int, parse_constant=str)
-
-
-#: Texts in either kind of quotes, and numbers that are not finite, as only Spark's parser takes them. A text that is
-#: not closed is matched up to the end: what is behind its quote is looked at once.
-_LOOSE = re.compile(r"""("[^"\\]*(?:\\.[^"\\]*)*"?|'[^'\\]*(?:\\.[^'\\]*)*'?)|([+-]INF|\+Infinity)\b""", re.DOTALL)
-_ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
-_OTHERWISE_WRITTEN = {'"': '\\"', "\\'": "'"}
-
-
-def load_loose_json(decoder: json.JSONDecoder, text: str) -> Any:
-    """Returns what ``decoder`` makes of the value that ``text`` begins with, behind blanks.
-
-    As in Spark, texts and names may be in single quotes, and a number may be +INF, -INF or +Infinity. Raises one of
-    :data:`NOT_JSON`.
-    """
-    text = text.lstrip()
-    try:
-        return decoder.raw_decode(text)[0]
-    except NOT_JSON:
-        strict = _LOOSE.sub(_as_strict, text)
-        if strict == text:
-            raise
-        return decoder.raw_decode(strict)[0]
-
-
-def _as_strict(found: re.Match[str]) -> str:
-    quoted, number = found.groups()
-    if quoted is None:
-        return "-Infinity" if number == "-INF" else "Infinity"
-    inner = _ESCAPED_OR_QUOTE.sub(lambda one: _OTHERWISE_WRITTEN.get(one[0], one[0]), quoted[1:-1])
-    return f'"{inner}"'
+    return json.JSONDecoder(parse_float=WrittenNumber, parse_int=written_int, parse_constant=str)
 
 
 #: A parsed value and its path to what ``pa.array`` takes. ``None`` in, ``None`` out.
 ValueConverter = Callable[[Any, str], Any]
 
 
-def value_converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
+def value_converter(
+    type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None], *, non_numeric: bool = True
+) -> ValueConverter:
     """Returns the converter of parsed values for ``type_``. What does not fit is ``None``, and ``refuse`` gets the
-    reason.
+    reason. ``non_numeric``: texts such as NaN and INF are floating-point numbers.
 
     ``refuse`` may raise: not one of ValueError and ArithmeticError.
     """
-    convert = _converter(type_, times, refuse)
+    return _guarded(type_, _Reading(times, refuse, non_numeric))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How every value of a row is read; see :func:`value_converter`."""
+
+    times: TimeParser
+    refuse: Callable[[str], None]
+    non_numeric: bool
+
+
+def _guarded(type_: pa.DataType, reading: _Reading) -> ValueConverter:
+    convert, refuse = _converter(type_, reading), reading.refuse
 
     def guarded(value: Any, path: str) -> Any:
         if value is None:
@@ -206,22 +210,22 @@ def _misfit(value: Any, path: str, type_: pa.DataType) -> str:
     return f"{where}: {shown} is not {shown_type(type_)}"
 
 
-def _converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
+def _converter(type_: pa.DataType, reading: _Reading) -> ValueConverter:
     if pa.types.is_struct(type_):
-        return _struct(type_, times, refuse)
+        return _struct(type_, reading)
     # As in Spark, a list or a map is null as a whole if an element does not fit; of an object, only the field.
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        item = _element(type_.value_type, times, refuse)
+        item = _element(type_.value_type, reading)
         return lambda value, path: [item(element, f"{path}[]") for element in _of(value, list)]
     if pa.types.is_map(type_):
-        entry = _element(type_.item_type, times, refuse)
+        entry = _element(type_.item_type, reading)
         return lambda value, path: [(_utf8(key), entry(one, f"{path}.{key}")) for key, one in _of(value, dict).items()]
-    single = _single(type_, times)
+    single = _single(type_, reading)
     return lambda value, path: single(value)
 
 
-def _element(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
-    convert = _converter(type_, times, refuse)
+def _element(type_: pa.DataType, reading: _Reading) -> ValueConverter:
+    convert = _converter(type_, reading)
 
     def element(value: Any, path: str) -> Any:
         try:
@@ -234,8 +238,8 @@ def _element(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None
     return element
 
 
-def _struct(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
-    fields = [(field.name, value_converter(field.type, times, refuse)) for field in type_]
+def _struct(type_: pa.DataType, reading: _Reading) -> ValueConverter:
+    fields = [(field.name, _guarded(field.type, reading)) for field in type_]
 
     def convert(value: Any, path: str) -> Any:
         members = _of(value, dict)
@@ -245,8 +249,8 @@ def _struct(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]
     return convert
 
 
-def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
-    types = pa.types
+def _single(type_: pa.DataType, reading: _Reading) -> Callable[[Any], Any]:
+    types, times = pa.types, reading.times
     if is_text(type_):
         return lambda value: _utf8(value if isinstance(value, str) else _as_json(value))
     if types.is_boolean(type_):
@@ -255,7 +259,7 @@ def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
         limit = 1 << (type_.bit_width - 1)
         return lambda value: _within(_number(value, int), -limit, limit)
     if types.is_floating(type_):
-        return _float
+        return _float if reading.non_numeric else lambda value: float(_number(value))
     if types.is_decimal(type_):
         return lambda value: _decimal(value, type_)
     if types.is_date(type_):
@@ -295,9 +299,13 @@ def _within(value: int, least: int, limit: int) -> int:
     return value
 
 
+#: As Spark spells them.
+_NOT_FINITE = frozenset(("NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"))
+
+
 def _float(value: Any) -> float:
     if isinstance(value, str):
-        if value.lstrip("+-") not in ("NaN", "Infinity", "INF", "Inf"):
+        if value not in _NOT_FINITE:
             raise ValueError
         return float(value)
     return float(_number(value))

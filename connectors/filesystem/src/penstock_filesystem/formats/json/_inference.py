@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial, reduce
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ import pyarrow.json as pajson
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock.serialization.values import NOT_JSON, load_loose_json
+from penstock.serialization.values import NOT_JSON, LooseJson
 from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._block_decoder import in_pieces
 from penstock_filesystem.formats._blocks import Block
@@ -24,6 +25,8 @@ from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._sampling import BlockSampler
+from penstock_filesystem.formats._text_values import DECIMAL
+from penstock_filesystem.formats.json._dialect import JsonReadDialect
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonInference", "check_unicode", "may_hold_unknown_fields", "unknown_fields"]
@@ -49,7 +52,7 @@ class _List:
     item: _Type
 
 
-#: What values have been so far: a dictionary is an object's fields. A decimal has no fraction.
+#: What values have been so far: a dictionary is an object's fields.
 _Type: TypeAlias = "pa.DataType | _List | _Fields"
 _Fields: TypeAlias = "dict[str, _Type]"
 
@@ -65,7 +68,16 @@ def _finite(text: str) -> float:
     return value
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite)
+class _Fraction(float):
+    """A number with a fraction or an exponent, and its decimal."""
+
+    exact: Decimal
+
+
+def _fraction(text: str) -> _Fraction:
+    made = _Fraction(_finite(text))
+    made.exact = Decimal(text)
+    return made
 
 
 class JsonInference(SchemaInference):
@@ -79,6 +91,8 @@ class JsonInference(SchemaInference):
     def __init__(self, lines: JsonLines, options: ReadOptions, sampler: BlockSampler) -> None:
         self._lines = lines
         self._sampler = sampler
+        self._dialect = options.json
+        self._loose = LooseJson(options.json, parse_int=_whole, parse_float=_fraction, parse_constant=float)
         self._corrupt_column = options.corrupt_column
         self._policy = BadRows(options.bad_records, Metrics())
         self._keeps_text = options.bad_records == "null"
@@ -94,7 +108,7 @@ class JsonInference(SchemaInference):
 
     def schema(self) -> pa.Schema:
         """Returns the fields, and the column for bad rows."""
-        fields = _fields(self._type)
+        fields = _fields(self._type, drops_nulls=self._dialect.drops_nulls)
         if not fields:
             raise BadConfigurationError(
                 "no JSON object with a field was found, so there is no schema to infer: give one with .schema"
@@ -111,9 +125,9 @@ class JsonInference(SchemaInference):
                 continue
             type_, reason = None, "" if line.valid else f"not {self._lines.encoding}"
             try:
-                value = load_loose_json(_DECODER, line.text)
+                value = self._loose.load(line.text)
                 check_unicode(line.text, value)
-                type_ = _of_objects(value)
+                type_ = _of_objects(value, self._dialect)
             except NOT_JSON:
                 reason = reason or "not JSON"
             if not reason and type_ is not None:
@@ -132,7 +146,7 @@ def check_unicode(text: str, value: Any) -> None:
 def _of_block(lines: JsonLines, block: Block) -> _Fields | None:
     """Has Arrow infer the types of a small block of good rows; ``None`` if they need a closer look."""
     found = object_lines(lines, block) if len(block.data) <= _LARGEST_BLOCK else None
-    if found is None:
+    if found is None or lines.dialect.as_decimals:  # the digits of each number count
         return None
     data, count = found
     if _DEEP_ROW.search(data):
@@ -146,7 +160,8 @@ def _of_block(lines: JsonLines, block: Block) -> _Fields | None:
         return None
     if table.num_rows != count:
         return None
-    fields = {name: _of_array(table.column(name).combine_chunks()) for name in table.column_names}
+    as_strings = lines.dialect.as_strings
+    fields = {name: _of_array(table.column(name).combine_chunks(), as_strings) for name in table.column_names}
     # Arrow takes a number that is too large for a long for a double.
     return None if _holds_double(fields) and _MANY_DIGITS.search(data) else fields
 
@@ -199,48 +214,67 @@ def unknown_fields(value: Any, type_: pa.DataType, path: str = "") -> list[str]:
 
 def _has_value(value: Any) -> bool:
     try:
-        return _says_something(_of_value(value))
+        return _says_something(_of_value(value, JsonReadDialect()))
     except RecursionError:
         return False
 
 
-def _of_objects(value: Any) -> _Fields | None:
+def _of_objects(value: Any, dialect: JsonReadDialect) -> _Fields | None:
     """Returns the fields of an object, or of those in a list; ``None`` for another value. Null is as no object."""
     objects = value if isinstance(value, list) else [] if value is None else [value]
     if not all(one is None or isinstance(one, dict) for one in objects):
         return None
     fields: _Fields = {}
-    return reduce(_united, (_of_value(one) for one in objects if one is not None), fields)
+    return reduce(_united, (_of_value(one, dialect) for one in objects if one is not None), fields)
 
 
-def _of_value(value: Any, depth: int = 0) -> Any:
+def _of_value(value: Any, dialect: JsonReadDialect, depth: int = 0) -> Any:
     if value is None or value == "":
         return _NULL
     if depth > _DEEPEST:
         raise RecursionError("nested too deeply")
     if isinstance(value, dict):
-        return {name: _of_value(one, depth + 1) for name, one in value.items()}
+        return {name: _of_value(one, dialect, depth + 1) for name, one in value.items()}
     if isinstance(value, list):
-        return _List(_common(_of_value(one, depth + 1) for one in value))
+        return _List(_common(_of_value(one, dialect, depth + 1) for one in value))
     if isinstance(value, str):
+        return (_of_number_in_text(value) if dialect.as_decimals else None) or _STRING
+    if dialect.as_strings:
         return _STRING
     if isinstance(value, bool):
         return _BOOL
+    if isinstance(value, _Fraction) and dialect.as_decimals:
+        return _decimal_of(value.exact)
     if isinstance(value, float):
         return _DOUBLE
-    return _LONG if -(1 << 63) <= value < 1 << 63 else _decimal(len(str(abs(value))))
+    return _LONG if -(1 << 63) <= value < 1 << 63 else _decimal(len(str(abs(value))), 0)
 
 
-def _of_array(array: pa.Array) -> _Type:
+def _of_number_in_text(text: str) -> pa.DataType | None:
+    try:
+        return _decimal_of(Decimal(text)) if DECIMAL.fullmatch(text) else None
+    except ArithmeticError:
+        return None
+
+
+def _decimal_of(value: Decimal) -> pa.DataType:
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = -exponent
+    return _decimal(max(len(digits), scale), scale)
+
+
+def _of_array(array: pa.Array, as_strings: bool) -> _Type:
     """Returns the type of what Arrow parsed: for it, an empty text is one, and a time is no text."""
     type_ = array.type
     if pa.types.is_struct(type_):
-        return {field.name: _of_array(one) for field, one in zip(type_, array.flatten(), strict=True)}
+        members = zip(type_, array.flatten(), strict=True)
+        return {field.name: _of_array(one, as_strings) for field, one in members}
     if pa.types.is_list(type_):
-        return _List(_of_array(array.flatten()))
+        return _List(_of_array(array.flatten(), as_strings))
     if pa.types.is_string(type_):
         return _STRING if pc.max(pc.binary_length(array)).as_py() else _NULL
-    return _STRING if pa.types.is_timestamp(type_) else type_
+    return _STRING if pa.types.is_timestamp(type_) or (as_strings and type_ != _NULL) else type_
 
 
 def _common(types: Iterable[_Type]) -> _Type:
@@ -265,7 +299,11 @@ def _wider(one: _Type, other: _Type) -> _Type:
     if isinstance(one, _List) and isinstance(other, _List):
         return _List(_wider(one.item, other.item))
     if _is_number(one) and _is_number(other):
-        return _DOUBLE if _DOUBLE in (one, other) else _decimal(max(_digits(one), _digits(other)))
+        if _DOUBLE in (one, other):
+            return _DOUBLE
+        (whole, scale), (other_whole, other_scale) = _digits(one), _digits(other)
+        scale = max(scale, other_scale)
+        return _decimal(max(whole, other_whole) + scale, scale)
     return _STRING
 
 
@@ -273,12 +311,13 @@ def _is_number(type_: _Type) -> bool:
     return isinstance(type_, pa.DataType) and (type_ in (_LONG, _DOUBLE) or bool(pa.types.is_decimal(type_)))
 
 
-def _digits(type_: Any) -> int:
-    return _DIGITS_OF_LONG if type_ == _LONG else type_.precision
+def _digits(type_: Any) -> tuple[int, int]:
+    """Returns how many digits are before the point and behind it."""
+    return (_DIGITS_OF_LONG, 0) if type_ == _LONG else (type_.precision - type_.scale, type_.scale)
 
 
-def _decimal(digits: int) -> pa.DataType:
-    return pa.decimal128(digits, 0) if digits <= _MOST_DIGITS else _DOUBLE
+def _decimal(digits: int, scale: int) -> pa.DataType:
+    return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS and scale >= 0 else _DOUBLE
 
 
 def _holds_double(type_: _Type) -> bool:
@@ -287,16 +326,18 @@ def _holds_double(type_: _Type) -> bool:
     return _holds_double(type_.item) if isinstance(type_, _List) else type_ == _DOUBLE
 
 
-def _fields(types: _Fields) -> list[pa.Field]:
-    found = ((name, _finished(types[name])) for name in sorted(types))
+def _fields(types: _Fields, *, drops_nulls: bool) -> list[pa.Field]:
+    found = ((name, _finished(types[name], drops_nulls)) for name in sorted(types))
     return [pa.field(name, type_) for name, type_ in found if type_ is not None]
 
 
-def _finished(type_: _Type) -> pa.DataType | None:
+def _finished(type_: _Type, drops_nulls: bool) -> pa.DataType | None:
     if isinstance(type_, dict):
-        fields = _fields(type_)
+        fields = _fields(type_, drops_nulls=drops_nulls)
         return pa.struct(fields) if fields else None
     if isinstance(type_, _List):
-        item = _finished(type_.item)
+        item = _finished(type_.item, drops_nulls)
         return None if item is None else pa.list_(item)
-    return _STRING if type_ == _NULL else type_
+    if type_ == _NULL:
+        return None if drops_nulls else _STRING
+    return type_

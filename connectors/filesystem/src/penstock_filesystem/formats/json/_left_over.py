@@ -18,10 +18,17 @@ class LeftOver:
     not fit or its elements have more fields. A field that is null has nothing that could be lost.
     """
 
-    def __init__(self, type_: pa.StructType, times: TimeParser) -> None:
+    def __init__(self, type_: pa.StructType, times: TimeParser, *, non_numeric: bool) -> None:
         self._problems: list[str] = []
-        self._fields = {field.name: (field.type, value_converter(field.type, times, self._refuse)) for field in type_}
-        self._members = {field.name: LeftOver(field.type, times) for field in type_ if pa.types.is_struct(field.type)}
+        self._fields = {
+            field.name: (field.type, value_converter(field.type, times, self._refuse, non_numeric=non_numeric))
+            for field in type_
+        }
+        self._members = {
+            field.name: LeftOver(field.type, times, non_numeric=non_numeric)
+            for field in type_
+            if pa.types.is_struct(field.type)
+        }
 
     def _refuse(self, problem: str) -> None:
         self._problems.append(problem)

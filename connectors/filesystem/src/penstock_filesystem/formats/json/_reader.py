@@ -11,9 +11,7 @@ from penstock.metrics import Metrics
 from penstock.serialization.values import (
     NOT_JSON,
     JsonColumns,
-    json_decoder,
     json_text,
-    load_loose_json,
     value_converter,
 )
 from penstock_filesystem.formats._block_decoder import BlockDecoder, TextRow
@@ -34,14 +32,12 @@ from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonLinesReader"]
 
-_DECODER = json_decoder()
-
 
 class JsonLinesReader(LineReader):
     """Takes fields by name (case matters), as Spark. A number or an object is taken as its JSON for a string."""
 
     def __init__(self, options: ReadOptions) -> None:
-        lines = JsonLines(options.encoding, options.line_sep, options.multi_line)
+        lines = JsonLines(options.encoding, options.line_sep, options.multi_line, options.json)
         super().__init__(options, lines, whole=options.multi_line)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
@@ -76,9 +72,12 @@ class JsonLinesDecoder(BlockDecoder):
         self._elsewhere = {*elsewhere, options.corrupt_column}
         self._columns = JsonColumns(self._type, times, refuses_unknown=self._refuses_unknown or self.rescues)
         self._known_columns = JsonColumns(self._type, times)
-        self._left_over = LeftOver(self._type, times) if self.rescues else None
+        non_numeric = options.json.non_numeric
+        self._left_over = LeftOver(self._type, times, non_numeric=non_numeric) if self.rescues else None
         self._problems: list[str] = []
-        self._converters = [value_converter(field.type, times, self._problems.append) for field in self.fields]
+        self._converters = [
+            value_converter(field.type, times, self._problems.append, non_numeric=non_numeric) for field in self.fields
+        ]
 
     def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
         """Parses lines that are all objects with Arrow."""
@@ -96,7 +95,7 @@ class JsonLinesDecoder(BlockDecoder):
         """Yields the rows of a line: a list of objects is several, and if one of them is bad, all are, as in Spark."""
         parsed, reason = None, ""
         try:
-            parsed = load_loose_json(_DECODER, line.text.removeprefix("\ufeff"))
+            parsed = self.lines.loose.load(line.text.removeprefix("\ufeff"))
         except NOT_JSON:
             reason = "not JSON"
         values: list[Any] = parsed if isinstance(parsed, list) else [parsed]
