@@ -234,3 +234,19 @@ def test_inferred_types_are_sparks(spark, tmp_path, source_harness, seed):
     from pyspark.sql.pandas.types import from_arrow_schema
 
     assert from_arrow_schema(ours).simpleString() == theirs.schema.simpleString(), lines
+
+
+@pytest.mark.parametrize(
+    ("option", "types"),
+    [
+        ("primitivesAsString", ["string", "string", "string", "string"]),
+        ("prefersDecimal", ["bool", "decimal128(3, 2)", "decimal128(2, 0)", "string"]),
+        ("dropFieldIfAllNull", ["bool", "double", "string"]),
+        (None, ["bool", "double", "string", "string"]),
+    ],
+)
+def test_each_option_of_inference(tmp_path, source_harness, option, types):
+    (tmp_path / "in.json").write_text('{"a": true, "b": 1.25, "c": "12", "d": null}\n')
+    options = {} if option is None else {option: "true"}
+    schema = source_harness.source(tmp_path / "in.json", format="json", **options).infer_schema()
+    assert [str(type_) for type_ in schema.types] == types
