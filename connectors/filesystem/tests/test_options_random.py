@@ -74,6 +74,16 @@ READ = {
         "samplingRatio": ["1.0"],
         "mode": ["DROPMALFORMED", "FAILFAST", "PERMISSIVE"],
         "columnNameOfCorruptRecord": ["bad"],
+        "allowSingleQuotes": ["false", "true"],
+        "allowNonNumericNumbers": ["false", "true"],
+        "allowComments": ["true"],
+        "allowUnquotedFieldNames": ["true"],
+        "allowNumericLeadingZeros": ["true"],
+        "allowBackslashEscapingAnyCharacter": ["true"],
+        "allowUnquotedControlChars": ["true"],
+        "primitivesAsString": ["true"],
+        "prefersDecimal": ["true"],
+        "dropFieldIfAllNull": ["true"],
     },
     "text": {"lineSep": ["\n", ";", "\r\n", "##"], "wholetext": ["true"], "encoding": ["UTF-8"]},
     "parquet": {"mergeSchema": ["true"]},
@@ -252,6 +262,8 @@ SCALARS += ['"2025-12-31T10:00:00Z"', '"31.12.2025"', '"31.12.2025 10:00"', '"é
 SCALARS += ["-0", "99999999999999999999", "1577836800"]
 SCALARS += ['"\\ud83d\\ude00"', '"true"', '"2025-1-1"', '" "', "[]", "[1,2]", "{}"]
 SCALARS += ['{"x":1}', '{"x":"q"}', '[null,"x"]', '[{"x":"q"},{"x":1}]', "[1e3]", '{"y":{"x":"q"}}', '{"y":{"x":7}}']
+#: What only options allow, or do not forbid.
+SCALARS += ["NaN", "+INF", "-Infinity", "007", "-01.5", "'it'", '"\\q"', '"a\tb"', "/* c */ 1", "// c"]
 BASE64 = ['"YWI="', '" "', "null", "1"]
 
 

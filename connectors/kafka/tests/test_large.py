@@ -83,7 +83,8 @@ def test_ten_thousand_partitions(tmp_path, kafka_source):
     with LocalServer(KafkaDevServer(quick_start=True), tmp_path) as server:
         kafka = KafkaToolbox(server.address)
         topics = [kafka.create_topic(partitions=1000) for _ in range(10)]
-        producer = Producer({"bootstrap.servers": server.address})
+        # Idempotent: a broker that is slow to answer would get some of the records twice.
+        producer = Producer({"bootstrap.servers": server.address, "enable.idempotence": True})
         for topic in topics:
             for partition in range(1000):
                 producer.produce(topic, b"v", partition=partition)
