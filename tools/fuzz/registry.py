@@ -96,6 +96,17 @@ def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
 _FORMATS = "penstock_filesystem.formats."
 _PROTOBUF = "penstock.serialization.formats._protobuf."
 _ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_packed_runs", "_protobuf", "_reader")
+#: Whatever JSON may hold beyond the standard.
+_LOOSE = dict.fromkeys(
+    (
+        "allowComments",
+        "allowUnquotedFieldNames",
+        "allowNumericLeadingZeros",
+        "allowBackslashEscapingAnyCharacter",
+        "allowUnquotedControlChars",
+    ),
+    "true",
+)
 TARGETS = [
     Target(
         "kafka.batches",
@@ -251,6 +262,14 @@ TARGETS = [
     _file("csv", files.csv_seeds, files.COLUMNS, "", badRecords="fail", multiLine="true"),
     _file("json", files.json_seeds, files.NESTED, _FORMATS + "json._reader", badRecords="null"),
     _file("json", files.json_seeds, files.COLUMNS, "", badRecords="fail"),
+    Target(
+        "files.json-loose",
+        files.file_reader("json", files.NESTED, badRecords="null", **_LOOSE),
+        files.json_seeds,
+        ("penstock.serialization.values._json_loose",),
+        where="part.json",
+        inputs=records.odd_json,
+    ),
     _file("text", files.text_seeds, files.TEXT, _FORMATS + "text._reader"),
     *(
         _file(f"text.{one}", partial(files.packed_seeds, one), files.TEXT, "")

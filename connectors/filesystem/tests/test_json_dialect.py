@@ -250,3 +250,13 @@ def test_each_option_of_inference(tmp_path, source_harness, option, types):
     options = {} if option is None else {option: "true"}
     schema = source_harness.source(tmp_path / "in.json", format="json", **options).infer_schema()
     assert [str(type_) for type_ in schema.types] == types
+
+
+def test_a_number_with_an_endless_exponent_is_read_as_it_stands(tmp_path, source_harness):
+    """Such numbers stand for others while a row is read, and never for those of another row, or of the file."""
+    odd = "1e" + "0" * 60
+    (tmp_path / "in.json").write_text(f'{{"a": 007}}\n{{"a": {odd}0}}\n{{"a": 008, "b": {odd}0}}\n')
+    schema = [("a", pa.float64()), ("_corrupt_record", pa.string())]
+    rows = source_harness.rows(tmp_path / "in.json", schema, format="json", allowNumericLeadingZeros="true")
+    assert [row[0] for row in rows] == [7.0, 1.0, None]
+    assert rows[2][1] is not None

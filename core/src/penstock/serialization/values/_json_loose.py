@@ -82,13 +82,15 @@ class LooseJson:
     def load(self, text: str) -> Any:
         """Returns the value that ``text`` begins with, behind blanks. Raises one of :data:`NOT_JSON`."""
         text = text.lstrip()
+        self._kept.clear()
         try:
             return self._decoder.raw_decode(text)[0]
         except NOT_JSON:
+            if _KEPT in text:  # it would stand for a number of our own
+                raise
             strict = text
             if self._comments is not None:
                 strict = self._comments.sub(lambda found: found["text"] or " ", strict).lstrip()
-            self._kept.clear()
             strict = self._loose.sub(self._as_strict, strict)
             if strict == text:
                 raise
@@ -99,7 +101,7 @@ class LooseJson:
         return not text.strip() or (self._comments is not None and not self._comments.sub(" ", text).strip())
 
     def _number(self, text: str) -> Any:
-        if not text.startswith(_KEPT):
+        if not self._kept or not text.startswith(_KEPT):
             return self._parse_float(text)
         written = self._kept[int(text.removeprefix(_KEPT))]
         if written.endswith(("INF", "Infinity")):
