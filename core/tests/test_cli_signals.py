@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock._command import ending_signals
+from penstock.cli._run import _Run
 from penstock.cli._signals import Stopped, Stops
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -180,3 +182,15 @@ def test_a_signal_that_reaches_the_jvm_as_well(tmp_path):
         os.kill(int(one), signal.SIGTERM)
     send(process, signal.SIGTERM)
     assert_ended(process, signal.SIGTERM, tmp_path)
+
+
+TRACE = ['Exception in thread "heartbeat" java.io.IOException', "\tat a.B.c(B.scala:1)", "Caused by: x", "\t... 8 more"]
+
+
+@pytest.mark.parametrize(("asked", "shown"), [(None, [*TRACE, "a line"]), (signal.SIGTERM, ["a line"])])
+def test_traces_of_a_jvm_that_the_signal_ends_as_well_are_left_out(asked, shown):
+    said = []
+    run = SimpleNamespace(_stops=SimpleNamespace(asked=asked), _reporter=SimpleNamespace(line=said.append), _redact=str)
+    for line in [*TRACE, "a line"]:
+        _Run._show_of_jvm(run, line)
+    assert said == shown

@@ -176,6 +176,7 @@ def test_a_run_that_was_killed_continues(suite, tmp_path, monkeypatch, processes
     (tmp_path / ".gitignore").write_text(".cache\nran\n__pycache__\n")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     monkeypatch.setenv("ENDS", "1")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # of the run that this test is part of
     status, text = suite(*processes, "--all", test_one=FLAKY)
     assert status < 0, text
     assert (tmp_path / "ran").read_text().split() == ["0", "1", "2", "3"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 import traceback
 import warnings
@@ -44,6 +45,7 @@ __all__ = ["MetricsPlace", "RunChoices", "run"]
 
 _POLL_SECONDS = 0.25
 OK, FAILED, MISTAKEN = 0, 1, 2
+_OF_A_TRACE = re.compile(r"Exception in |Caused by: |\s+(?:at |\.\.\. \d+ |Suppressed: )")
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ class _Run:
         from penstock.spark import SessionMetrics
 
         check_before_start(self._pipeline)
-        relay = None if self._choices.verbose else lambda text: self._reporter.line(self._redact(text))
+        relay = None if self._choices.verbose else self._show_of_jvm
         spark = start_session(self._pipeline.name, self._pipeline.spark, relay)
         with warnings.catch_warnings():
             # Connectors that this pipeline uses were checked; of broken others `penstock list` and `doctor` speak.
@@ -225,6 +227,12 @@ class _Run:
         check_layout(self._pipeline, checkpoint)
         self._pipeline = replace(self._pipeline, checkpoint=checkpoint)
         return spark
+
+    def _show_of_jvm(self, text: str) -> None:
+        """Shows a line that the JVM printed. Thread: the relay's."""
+        # A signal to a group of processes ends the JVM as well: what its threads fail with then is of no use.
+        if self._stops.asked is None or not _OF_A_TRACE.match(text):
+            self._reporter.line(self._redact(text))
 
     def _start_queries(self, spark: SparkSession) -> Queries:
         """Starts all, or none: if one can't be started, those before it are stopped."""
