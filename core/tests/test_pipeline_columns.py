@@ -5,10 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from penstock._plugins import find_connector
 from penstock.cli._check import check_pipeline
 from penstock.cli._check_places import check_places
 from penstock.cli._columns import fields_of_arrow, select_fields, split_list, sql_outline
 from penstock.cli._ddl import fields_of_ddl
+from penstock.serialization.formats import FORMAT_OPTIONS
 
 FIELDS = fields_of_ddl("key binary, value struct<city: string, at: timestamp, place: struct<x: int, y: int>>, n long")
 
@@ -276,6 +278,15 @@ def test_a_file_that_an_option_names_is_looked_for(tmp_path, connector, option):
         found = [str(one) for one in check_places(pipeline)]
         assert len(found) == count
         assert all(f"warning: there is no {tmp_path / name} on this machine" in one for one in found), found
+
+
+def test_an_option_that_is_called_after_a_file_declares_that_it_names_one():
+    connectors = [find_connector(name).load() for name in ("cassandra", "filesystem", "kafka", "pravega")]
+    sets = [one for each in connectors for one in (each.source_options, each.sink_options) if one is not None]
+    options = [option for declared in (*sets, *FORMAT_OPTIONS.values()) for option in declared]
+    called = [one for one in options if one.name.endswith(("File", ".location"))]
+    assert {"descriptorFile", "keycloakFile", "ssl.ca.location", "tls.caFile"} <= {one.name for one in called}
+    assert [one.name for one in called if one.kind != "file"] == []
 
 
 @pytest.mark.parametrize("obstacle", ["file", "loop", "dangling"])

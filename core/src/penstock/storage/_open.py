@@ -156,7 +156,8 @@ def _check_name_node(authority: str, shown: str) -> None:
     """A name without a port may be a group of name nodes."""
     _, colon, port = authority.rpartition("]")[2].partition(":")
     try:
-        parse_port(port if colon else "8020")
+        if colon:
+            parse_port(port)
     except ValueError as error:
         raise BadConfigurationError(f"{shown}: the port of the name node is not {error}") from None
 

@@ -92,7 +92,8 @@ def _check_addresses(servers: str) -> None:
             continue
         protocol, port = found.groups()
         try:
-            parse_port(port or "9092")
+            if port is not None:
+                parse_port(port)
         except ValueError as error:
             raise wrong("bootstrap.servers", f"names {one.strip()!r}, whose port is not {error}") from None
         if protocol is not None and protocol.lower() not in CHOICES["security.protocol"]:

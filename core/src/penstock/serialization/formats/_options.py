@@ -235,6 +235,7 @@ PROTOBUF_OPTIONS = OptionSet(
             "File of the driver that protoc --include_imports --descriptor_set_out=… wrote. Needed without a registry. "
             "Reading with one: what to read records as; unset, the subject's latest schema. Writing: unset, with "
             "use.latest.version.",
+            "file",
         ),
         Option(
             "message",

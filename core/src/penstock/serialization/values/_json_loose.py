@@ -47,6 +47,8 @@ _ESCAPES = frozenset('"\\/bfnrtu')
 class LooseJson:
     """Parses texts of a dialect. ``parse_int``, ``parse_float`` and, for NaN and Infinity, ``parse_constant`` get
     numbers as they are written; without them, numbers keep their digits, as :func:`value_converter` wants them.
+
+    For one thread: it keeps numbers of the text that it parses.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class LooseJson:
         groups = found.groupdict()
         if (text := groups["text"]) is not None:
             # As in Spark, control characters are taken in double quotes only.
-            is_taken = text[0] == '"' or text.isprintable() or min(text) >= " "
+            is_taken = text[0] == '"' or min(text) >= " "
             return f'"{_ESCAPED_OR_QUOTE.sub(self._escaped, text[1:-1])}"' if is_taken else text
         if groups.get("name") is not None:
             return f'{groups["blanks"]}"{groups["name"]}"'

@@ -83,8 +83,9 @@ class JsonColumns:
         """Returns the rows of ``count`` lines, UTF-8 and each ended by a line feed; ``None`` if they need a closer
         look.
         """
-        data = memoryview(lines).tobytes()
-        if self._raw is None or not count or _is_read_otherwise(data):
+        if self._raw is None or not count:
+            return None
+        if _is_read_otherwise(lines if isinstance(lines, bytes) else lines.to_pybytes()):
             return None
         try:
             table = pajson.read_json(
