@@ -11,7 +11,7 @@ from penstock.checkpoint import names_of
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError
 from penstock.testing._capabilities import proves
-from penstock.testing._sink_base import SinkBase
+from penstock.testing._sink_base import SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
 from penstock.testing._target import SinkTarget
 
@@ -95,6 +95,31 @@ class SinkInBatchCases(SinkBase):
             one.restart()
             one.run(3, [[self.batch([30 + number])]])
         self._check(target, Counter([0, 1, 2, 10, 11, 30, 31]), "of two sinks that write to one target")
+
+    @proves(Capability.EXACTLY_ONCE)
+    def test_one_of_two_sinks_is_killed(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a driver is killed between publishing and its note of that, while another sink cleans up.
+
+        Steps: a batch is written to the sinks ``a`` and ``ab``; the driver is killed when the second one has published
+        it; a new driver writes the batch to both again, and then one more.
+        Pass: every row of both can be read once.
+        If it fails: what a committer notes about published committables must stay until clear is called for this
+        context.query_id with a higher base. The id of one sink may begin with that of the other.
+        """
+        self._needs_hidden_rows(query)
+        query_id = str(uuid.uuid4())
+        first, second = sinks = [self._named(target, tmp_path / "checkpoint", name, query_id) for name in ("a", "ab")]
+        batches = [[[self.batch([number])] for number in numbers] for numbers in ((0, 1), (2, 3), (10,), (12,))]
+        first.run(0, batches[0])
+        results = second.tasks(0, batches[1])
+        with query_crashing(second, "after publish"):
+            second.commit(0, results)
+        for one, shares in zip(sinks, batches[:2], strict=True):
+            one.restart()
+            one.run(0, shares)
+        for one, shares in zip(sinks, batches[2:], strict=True):
+            one.run(1, shares)
+        self._check(target, Counter([0, 1, 2, 3, 10, 12]), "of two sinks, one of which was killed after it published")
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_function_crashes_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -48,8 +49,10 @@ class _Reading:
         return _SMALL_CHANGE + (self.bytes - less.bytes) // 2
 
     def keeps_more_than(self, less: _Reading) -> bool:
-        """Returns whether more is kept than in a reading of less, by more than what varies from reading to reading."""
-        return self.kept - less.kept > self._most(less)
+        """Returns whether anything is kept for the rows that the reading of less did not have, whoever keeps it: what a
+        process holds for the rows of both has been there since then.
+        """
+        return self.kept > self._most(less)
 
     def holds_more_than(self, less: _Reading) -> bool:
         """Returns whether more is held or kept than in a reading of less, by more than what varies."""
@@ -164,6 +167,7 @@ class SourceDataCases(SourceBase):
         def read(batch: int) -> None:
             nonlocal total
             tasks = query.tasks(batch)
+            pickle.dumps(tasks)  # the first time, Python makes a dictionary of each object, and keeps it
             held = HeldBytes()
             for splits in tasks:
                 for part in query.read_task(splits):
