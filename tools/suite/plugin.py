@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from suite import changed, cover, jars, runs, scratch, tiers
+from suite import changed, cover, runs, scratch, tiers
 from suite.balance import BalancedScheduling, Units
 from suite.budgets import Budgets
 from suite.cores import Cores
@@ -181,6 +181,8 @@ class Report:
         if done:
             reporter.write_line(f"{done} tests have passed or were skipped before, in this very tree")
         reporter.write_line(_plan(nodeids, processes))
+        from suite import jars  # loads the connectors, which most processes that load this module need not
+
         jars.fetch(nodeids, reporter.write_line)
 
     @pytest.hookimpl(optionalhook=True)

@@ -19,6 +19,8 @@ from suite.journal import Journal
 
 ROOT = Path(__file__).parents[2]
 
+PLUGINS = ("-p", "xdist.plugin", "-p", "pytest_timeout", "-p", "penstock.testing._plugin")
+
 TESTS = """
 import pytest
 
@@ -45,8 +47,9 @@ def suite(tmp_path):
     def run(*arguments, **files):
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(text)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=os.environ)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PLUGINS, *arguments]
+        env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take longer to load than these tests
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env)
         return done.returncode, done.stdout + done.stderr
 
     return run
