@@ -63,7 +63,17 @@ def test_what_this_release_of_pyspark_lacks():
     assert not hasattr(pyspark.pipelines, "foreach_batch_sink"), "the page has another way"
 
 
-@pytest.mark.budget(60)
+@pytest.mark.budget(30)
+def test_a_run_delivers_once(pipelines, example, csv_files, tmp_path):
+    expected = csv_files(3, 20)[2:]
+    pipelines().wait_for_success()
+    check_once(archived(tmp_path), expected)
+
+
+@pytest.mark.exhaustive(
+    "two runs of the command; test_a_run_delivers_once is the witness, and of such a kill "
+    "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks"
+)
 def test_a_run_is_killed(pipelines, example, csv_files, tmp_path):
     """Once the batch is decided, and before it is published."""
     expected = csv_files(3, 20)[2:]
@@ -72,7 +82,7 @@ def test_a_run_is_killed(pipelines, example, csv_files, tmp_path):
     check_once(archived(tmp_path), expected)
 
 
-@pytest.mark.exhaustive("seven runs of the command; the run that is killed is the witness")
+@pytest.mark.exhaustive("seven runs of the command; test_a_run_delivers_once is the witness")
 def test_runs_and_a_full_refresh(pipelines, example, csv_files, tmp_path):
     """What the page's example does, from run to run."""
     csv_files(2, 20)
@@ -112,7 +122,7 @@ def moved():
 """
 
 
-@pytest.mark.exhaustive("three runs of the command; the run that is killed is the witness")
+@pytest.mark.exhaustive("three runs of the command; test_a_run_delivers_once is the witness")
 def test_two_flows_into_one_sink(pipelines, example, csv_files, tmp_path):
     """Killed once one of them is decided, and run again for new rows."""
     with (tmp_path / "definitions/notes.py").open("a") as file:

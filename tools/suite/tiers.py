@@ -17,7 +17,7 @@ __all__ = ["MARKER", "reason_of", "select", "shorten", "show"]
 
 MARKER = "exhaustive"
 #: For how long the kit kills processes at lines in the first tier; its default in the second.
-_KILL_S = 2.0
+_KILL_S = 1.0
 
 
 def reason_of(item: pytest.Item) -> str | None:

@@ -110,7 +110,7 @@ def test_the_kit_kills_for_a_shorter_time_without_all(suite):
     cases = (
         "class TestKit:\n    kill_seconds = 15.0\n\n    def test_it(self):\n        assert self.kill_seconds == {}\n"
     )
-    status, text = suite(test_one=cases.format("2.0"))
+    status, text = suite(test_one=cases.format("1.0"))
     assert status == 0, text
     status, text = suite("--all", test_one=cases.format("15.0"))
     assert status == 0, text
