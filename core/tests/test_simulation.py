@@ -45,7 +45,8 @@ def _quiet(caplog):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "schedules", [250, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a minute or two has room for"))]
+    "schedules",
+    [250, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance(target, schedules):
     ends = "killed before", "times out", "done, and fails", "refused", "unanswered, and late"
@@ -54,7 +55,8 @@ def test_schedules_by_chance(target, schedules):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a minute or two has room for"))]
+    "schedules",
+    [200, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance_of_a_batch_function(target, schedules):
     """It writes to one sink; another has a decision log of its own, and nothing in common with this one."""

@@ -23,7 +23,8 @@ from suite.schedules import check_schedules, check_seed
     ],
 )
 @pytest.mark.parametrize(
-    "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+    "schedules",
+    [200, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance(target, schedules):
     check_schedules(target, schedules, "killed inside", "times out")
@@ -31,7 +32,8 @@ def test_schedules_by_chance(target, schedules):
 
 @pytest.mark.parametrize("target", [DiskTarget, S3Target])
 @pytest.mark.parametrize(
-    "schedules", [50, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a few minutes have room for"))]
+    "schedules",
+    [50, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance_of_a_batch_function(target, schedules):
     check_schedules(target, schedules, "killed after", in_batch=True)
@@ -39,7 +41,8 @@ def test_schedules_by_chance_of_a_batch_function(target, schedules):
 
 @pytest.mark.parametrize("target", [DiskTarget, S3Target, AzureTarget, GcsTarget])
 @pytest.mark.parametrize(
-    "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a few minutes have room for"))]
+    "schedules",
+    [150, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_batch_writes_by_chance(target, schedules):
     check_writes(target, schedules)
@@ -58,7 +61,8 @@ def test_a_batch_write_that_fails_is_shown_as_short_as_it_can_be(monkeypatch, ca
 
 @pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget, RepeatingGcsTarget])
 @pytest.mark.parametrize(
-    "schedules", [100, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+    "schedules",
+    [100, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_requests_that_the_client_sends_twice(target, schedules):
     check_schedules(target, schedules, "sent twice")

@@ -18,7 +18,8 @@ from suite.schedules import check_schedules, check_seed
 
 @pytest.mark.parametrize("target", [KafkaTarget, UnlistedKafkaTarget])
 @pytest.mark.parametrize(
-    "schedules", [300, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+    "schedules",
+    [300, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance(schedules, target):
     check_schedules(target, schedules, "killed after", "times out")
@@ -26,7 +27,8 @@ def test_schedules_by_chance(schedules, target):
 
 @pytest.mark.parametrize("target", [KafkaTarget, UnlistedKafkaTarget])
 @pytest.mark.parametrize(
-    "schedules", [150, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+    "schedules",
+    [150, pytest.param(3_000, marks=pytest.mark.exhaustive("more of them; scripts/soak simulate tries a million"))],
 )
 def test_schedules_by_chance_of_a_batch_function(schedules, target):
     check_schedules(target, schedules, "killed after", in_batch=True)
