@@ -20,7 +20,7 @@ _ROWS, _TEXT = 100_000, "x" * 1_000
 
 @pytest.fixture
 def own_objects(monkeypatch):
-    """Leaves out of the counts what earlier tests have made: there may be millions, and the kit looks at all of them."""
+    """Leaves out of the counts what earlier tests have made: there may be millions, and the kit looks at each."""
     names = ("collect", "freeze", "get_freeze_count", "get_objects", "get_referents", "is_tracked")
     own = SimpleNamespace(**{name: getattr(gc, name) for name in names}, unfreeze=lambda: None)
     monkeypatch.setattr(_memory, "gc", own)

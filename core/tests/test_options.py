@@ -6,7 +6,17 @@ import threading
 import pytest
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, names_object, parse_bytes, parse_duration_ms, parse_port, unless, when
+from penstock.options import (
+    Option,
+    OptionSet,
+    names_http_server,
+    names_object,
+    parse_bytes,
+    parse_duration_ms,
+    parse_port,
+    unless,
+    when,
+)
 
 DECLARED = OptionSet(
     [
@@ -139,6 +149,15 @@ def test_ports(text):
     assert [parse_port(one) for one in ("1", "9092", "65535")] == [1, 9092, 65535]
     with pytest.raises(ValueError, match=r"^a number from 1 to 65535$"):
         parse_port(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", "host:80", "ftp://host", "http://", "http://:80", "http://host:0", "http://host:65536", "http://["],
+)
+def test_addresses_of_http_servers(text):
+    well = ("http://host", "https://host:8081/a/b?c", "http://[::1]:80", "HTTP://host")
+    assert all(map(names_http_server, well)) and not names_http_server(text)
 
 
 @pytest.mark.parametrize("units", ["b", "k kb kib", "m mb mib", "g gb gib", "t tb tib"])

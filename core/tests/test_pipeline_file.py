@@ -127,7 +127,7 @@ def test_a_good_file(tmp_path):
         (
             "{spark.sql.shuffle.partitions: 4}",
             "{spark.master: 'local[x]'}",
-            "16:23: 'local[x]' is no master: write local[*], local[2], spark://host:7077, yarn or k8s://…",
+            "16:23: 'local[x]' is not a Spark master: write local[*], local[2], spark://host:7077, yarn or k8s://…",
         ),
         (
             "trigger: availableNow",

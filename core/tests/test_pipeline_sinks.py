@@ -110,6 +110,7 @@ def test_a_field_whose_struct_is_not_known_and_a_function_may_be_there(name, tmp
         (KAFKA, {"topic": "a b"}, "'a b' can't be a topic"),
         (KAFKA, {"value.format.schema.registry.url": "h:8081"}, "'h:8081' is not an http or https address"),
         (KAFKA, {"value.format.schema.registry.url": "http://g,http://h:99999"}, "is not an http or https address"),
+        (KAFKA, {"value.format.schema.registry.url": "http://:8081"}, "is not an http or https address"),
         (
             KAFKA,
             {"value.format.schema.registry.url": "http://h", "value.format.max.retries": "x"},

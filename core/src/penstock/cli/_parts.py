@@ -148,7 +148,9 @@ def read_settings(at: Located) -> dict[str, str]:
         if "." not in name:
             key.complain(f"Spark has no setting '{name}': their names begin with 'spark.', as in 'spark.{name}'")
         if name == "spark.master" and not _MASTER.fullmatch(text):
-            value.complain(f"'{text}' is no master: write local[*], local[2], spark://host:7077, yarn or k8s://…")
+            value.complain(
+                f"'{text}' is not a Spark master: write local[*], local[2], spark://host:7077, yarn or k8s://…"
+            )
     return values_of(texts)
 
 

@@ -12,7 +12,15 @@ from penstock.options._option import AtRestart, Mode, Option, connecting, neares
 from penstock.options._restarts import held_by_checkpoint
 from penstock.options._secrets import credentials_in, sounds_secret, without_credentials
 from penstock.options._set import OptionProblem, OptionSet, OptionValues, complete_options, warn_once
-from penstock.options._units import load_object, names_object, parse_bytes, parse_duration_ms, parse_pairs, parse_port
+from penstock.options._units import (
+    load_object,
+    names_http_server,
+    names_object,
+    parse_bytes,
+    parse_duration_ms,
+    parse_pairs,
+    parse_port,
+)
 
 __all__ = [
     "COMMON_OPTIONS",
@@ -33,6 +41,7 @@ __all__ = [
     "credentials_in",
     "held_by_checkpoint",
     "load_object",
+    "names_http_server",
     "names_object",
     "nearest_hint",
     "parse_bytes",

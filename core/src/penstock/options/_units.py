@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import reduce
 from importlib import import_module
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError
 
@@ -15,6 +16,7 @@ __all__ = [
     "PARSERS",
     "Kind",
     "load_object",
+    "names_http_server",
     "names_object",
     "parse_bytes",
     "parse_duration_ms",
@@ -77,6 +79,17 @@ def parse_port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) and 1 <= int(text) <= _LAST_PORT):
         raise ValueError(f"a number from 1 to {_LAST_PORT}")
     return int(text)
+
+
+def names_http_server(text: str) -> bool:
+    """Returns whether ``text`` is written as an address of a server that speaks HTTP: ``https://host``, with a port and
+    a path or without. No server need be there.
+    """
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def names_object(text: str) -> bool:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from penstock.error_codes import STORE_AWAY
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
+from penstock.options import names_http_server
 from penstock.reach import look_at
 
 __all__ = ["check_endpoint", "no_answer"]
@@ -15,12 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def check_endpoint(endpoint: str, option: str) -> None:
     """Raises BadConfigurationError if ``endpoint``, the value of ``option``, is not written as an address."""
-    try:
-        parts = urlsplit(endpoint)
-        is_well = parts.scheme in _PORTS and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        is_well = False
-    if not is_well:
+    if not names_http_server(endpoint):
         # Without the value: what is not understood may hold a password.
         raise BadConfigurationError(
             f"option '{option}' is not an address: write http://host:port or https://host:port", error_code=STORE_AWAY

@@ -49,8 +49,8 @@ class _Reading:
         return _SMALL_CHANGE + (self.bytes - less.bytes) // 2
 
     def keeps_more_than(self, less: _Reading) -> bool:
-        """Returns whether anything is kept for the rows that the reading of less did not have, whoever keeps it: what a
-        process holds for the rows of both has been there since then.
+        """Returns whether the process keeps anything for the rows that the reading of less did not have: what it holds
+        for the rows of both has been there since then.
         """
         return self.kept > self._most(less)
 
