@@ -448,6 +448,27 @@ def test_reading_is_as_in_spark_or_refused(spark, source_harness, tmp_path, prof
     holds()
 
 
+STRIPPED = {"ignoreLeadingWhiteSpace": "true"}
+BLANKS = ["1,b{0}   {0}2,b{0}", "  {0}1,b{0}{0} \t {0}2,b", "1,b{0}   ", "1,b{0} , {0}"]
+BLANKS = [text.format(end) for text in BLANKS for end in ("\n", "\r\n")]
+BLANKS += ['1,b\n"  "\n2,b\n', '1,b\n  ""\n2,b\n', '1,"b\n  \nc"\n2,b\n']
+
+
+@pytest.mark.spark
+@pytest.mark.budget(20)
+@pytest.mark.parametrize("options", [{}, STRIPPED, {**STRIPPED, "header": "true"}, {**STRIPPED, "sep": "\t"}], ids=str)
+def test_rows_of_blanks(spark, source_harness, tmp_path, options):
+    """They are rows where they are in Spark: there, that depends on what is stripped, and on where they are."""
+
+    @SOME
+    @given(st.sampled_from(BLANKS), st.booleans())
+    def holds(text, multi_line):
+        case = Case("csv", {**options, "multiLine": str(multi_line)}, {"a.csv": text.encode()}, "a long, b string")
+        check_reading(spark, source_harness, case, tmp_path)
+
+    holds()
+
+
 @pytest.mark.spark
 @pytest.mark.budget(90)
 @pytest.mark.parametrize("profile", [FEW, pytest.param(settings(MANY, max_examples=50), marks=MORE)])

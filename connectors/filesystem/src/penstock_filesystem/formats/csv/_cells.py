@@ -11,7 +11,7 @@ from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
-__all__ = ["Cell", "CsvLines", "column_names", "last_row_end", "row_cells"]
+__all__ = ["Cell", "CsvLines", "column_names", "has_blank_rows", "last_row_end", "row_cells"]
 
 
 _BLANKS = " \t"
@@ -116,10 +116,24 @@ def _blanks(dialect: CsvReadDialect) -> str:
 
 
 def _quoted_rows(text: str, dialect: CsvReadDialect) -> Iterator[tuple[int, str]]:
-    """Yields rows whose quoted cells may hold line ends, with the position each starts at."""
+    """Yields rows whose quoted cells may hold line ends, with the position each starts at.
+
+    As in Spark, a row of blanks is none if blanks before cells are stripped, unless the file ends with it.
+    """
+    blanks = _blanks(dialect) if dialect.trim_left else ""
     for match in re.finditer(_row_pattern(dialect), text, re.DOTALL):
         if match.start() < len(text):
-            yield match.start(), text[match.start() : match.start(1)]
+            row = text[match.start() : match.start(1)]
+            if not (blanks and row and match[1] and not row.strip(blanks)):
+                yield match.start(), row
+
+
+def has_blank_rows(data: bytes, dialect: CsvReadDialect) -> bool:
+    """Returns whether there may be rows of blanks, or of nothing, between line ends."""
+    blanks = f"[{_blanks(dialect)}]*".encode() if dialect.trim_left else b""
+    # One pattern for both line ends takes twenty times as long: it has no first byte to look for.
+    after = rb"\n" + blanks + rb"[\r\n]", rb"\r" + blanks + rb"\r"
+    return bool(re.match(blanks + rb"[\r\n]", data)) or any(re.search(one, data) for one in after)
 
 
 def last_row_end(data: bytes, dialect: CsvReadDialect) -> int:
@@ -177,6 +191,6 @@ class CsvLines(Lines):
             yield Line(offset, row, valid or "\ufffd" not in row)
 
     def is_row(self, text: str) -> bool:
-        """Returns whether a text is neither blank nor a comment. With ``multi_line``, as in Spark, blanks are a row."""
+        """Returns whether a text is neither blank nor a comment. With ``multi_line``, blanks that rows() yields are."""
         comment = self.dialect.comment
         return bool(text if self.multi_line else text.strip()) and not (comment and text.startswith(comment))

@@ -18,16 +18,12 @@ from penstock_filesystem.formats._lines import Line
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Rows, SplitState
 from penstock_filesystem.formats._text_values import cell_converter
-from penstock_filesystem.formats.csv._cells import Cell, CsvLines, column_names, row_cells
+from penstock_filesystem.formats.csv._cells import Cell, CsvLines, column_names, has_blank_rows, row_cells
 from penstock_filesystem.formats.csv._parser import CsvBlockParser
 
 __all__ = ["CsvDecoder"]
 
 _log = get_logger("penstock.filesystem")
-
-
-#: In whichever way lines end.
-_BLANK_LINES = (b"\n\n", b"\n\r", b"\r\r")
 
 
 class CsvDecoder(BlockDecoder):
@@ -91,7 +87,7 @@ class CsvDecoder(BlockDecoder):
     def _utf8(self, data: bytes) -> bytes | None:
         # Blank lines and comments between rows of which some hold line ends are for the closer look.
         comment = self._dialect.comment.encode()
-        if any(blank in data for blank in _BLANK_LINES) or data[:1] in b"\r\n" or (comment and comment in data):
+        if has_blank_rows(data, self._dialect) or (comment and comment in data):
             return None
         encoding = self.lines.block_encoding
         try:
