@@ -139,6 +139,16 @@ def test_nobody_waits_longer_for_the_thread_that_connects_than_for_the_brokers(s
     release(connections, useful=False)
 
 
+def test_who_waits_for_the_thread_that_connects_knows_what_it_has_seen():
+    connections = acquire((("bootstrap.servers", "127.0.0.1:1"),))
+    with pytest.raises(ProblemError, match="refused"):
+        connections.open(time.monotonic() + 0.2)
+    with connections._connecting, pytest.raises(ProblemError, match="refused") as error:
+        connections.open(time.monotonic() + 0.1)
+    assert error.value.timed_out
+    release(connections, useful=False)
+
+
 def test_settings_that_are_wrong_leave_no_connections(kafka):
     admin = KafkaAdmin({"bootstrap.servers": kafka.address, "socket.timeout.ms": "soon"}, read_committed=True)
     with pytest.raises(BadConfigurationError, match=r"socket\.timeout\.ms"):

@@ -68,7 +68,7 @@ class Connections:
 
     def _connect(self, left_ms: float) -> None:
         if not self._connecting.acquire(timeout=left_ms / 1000):
-            raise KafkaTimeoutError("another thread is still trying to connect")
+            raise self._in_better_words(KafkaTimeoutError("another thread is still trying to connect"))
         try:
             if self._client is None:
                 started = time.monotonic()
@@ -84,9 +84,12 @@ class Connections:
             self._connecting.release()
 
     def _explained(self, error: Exception) -> Exception:
-        """Returns ``error`` in better words, if there is something to see. Looks once."""
+        """Looks at the brokers' addresses, once, and returns ``error`` in better words, if there is something to see."""
         if self._seen is None:
             self._seen = wrong_at(dict(self.settings))
+        return self._in_better_words(error)
+
+    def _in_better_words(self, error: Exception) -> Exception:
         if not self._seen:
             return error
         # What listens nowhere now may in a moment: the caller decides how long to ask again, and says why meanwhile.
