@@ -84,7 +84,7 @@ class Connections:
             self._connecting.release()
 
     def _explained(self, error: Exception) -> Exception:
-        """Looks at the brokers' addresses, once, and returns ``error`` in better words, if there is something to see."""
+        """Looks at the brokers' addresses, once, and returns ``error`` in better words if something is seen."""
         if self._seen is None:
             self._seen = wrong_at(dict(self.settings))
         return self._in_better_words(error)
