@@ -125,8 +125,18 @@ def test_a_task_that_holds_more_of_more_rows_is_found(rows, holds, keeps):
 
 
 def test_a_cache_that_is_full_in_the_last_comparison_only_is_no_growth(own_objects):
-    cache = deque(maxlen=160)
+    cache = deque(maxlen=240)
     assert growth_of_batches(lambda: cache.append(None)) == ""
+
+
+def test_a_pool_that_opens_a_connection_now_and_then_is_no_growth(own_objects):
+    batches, pool = itertools.count(), []
+
+    def run_batch():
+        if next(batches) % 60 == 30:
+            pool.append([None] * 59)
+
+    assert growth_of_batches(run_batch) == ""
 
 
 @pytest.mark.parametrize(("goes", "settles_s", "grows"), [(True, 0.05, False), (False, 0.05, True), (True, 0, True)])

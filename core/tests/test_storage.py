@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -282,6 +284,30 @@ def test_a_copy_for_another_process_waits_as_long(storage):
     assert (type(patient), patient.retry, storage.retry) == (type(storage), RetryPolicy(7), NO_RETRIES)
     assert pickle.loads(pickle.dumps(patient)).retry == RetryPolicy(7)
     assert patient.retrying(RetryPolicy(7)) is patient and patient.retrying(NO_RETRIES).retry == NO_RETRIES
+
+
+def test_what_was_listed_and_read_is_free_when_it_is_dropped():
+    """What each task and each batch opens would add up in a process that runs for weeks."""
+    make = {
+        LocalStorage: LocalStorage,
+        S3Storage: lambda: S3Storage({"key": "a", "secret": "b"}),
+        AzureStorage: lambda: AzureStorage("account", {"key": "a2V5"}),
+        GcsStorage: lambda: GcsStorage({"credentials": "{}"}),
+        HdfsStorage: lambda: HdfsStorage("hdfs://x/"),
+    }
+    ours = {one for one in _all_below(Storage) if one.__module__.startswith("penstock.storage.")}
+    assert {one for one in ours if not one.__abstractmethods__} == {MemoryStorage, *make}, "this one has no such system"
+    for make_one in make.values():
+        storage = make_one()
+        assert storage.fs.type_name
+        left = weakref.ref(storage)
+        del storage
+        gc.collect()
+        assert left() is None
+
+
+def _all_below(base):
+    return {below for one in base.__subclasses__() for below in (one, *_all_below(one))}
 
 
 def test_connections_are_shared_by_copies():

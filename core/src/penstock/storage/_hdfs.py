@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import io
 import time
 from collections.abc import Iterable
@@ -50,8 +49,9 @@ class HdfsStorage(Storage):
         """Of this process."""
         return client_of(self._root)
 
-    @functools.cached_property
+    @property
     def fs(self) -> pafs.FileSystem:
+        # It is not kept: no collector of garbage sees that Arrow's own object refers to the handler and so to this one.
         return pafs.PyFileSystem(HdfsHandler(self))
 
     def url(self, path: str) -> str:

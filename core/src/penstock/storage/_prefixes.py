@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,8 +25,9 @@ KnownT = TypeVar("KnownT")
 class PrefixStorage(Storage, Generic[KnownT]):
     """Lists objects and reads them by requests for ranges, of an object as it was when it was opened."""
 
-    @functools.cached_property
+    @property
     def fs(self) -> pafs.FileSystem:
+        # It is not kept: no collector of garbage sees that Arrow's own object refers to the handler and so to this one.
         return pafs.PyFileSystem(_PrefixHandler(self))
 
     @abstractmethod

@@ -25,9 +25,10 @@ __all__ = ["HeldBytes", "counting_objects", "growth_of_batches", "peak_growth_by
 _STATM = Path("/proc/self/statm")
 #: Batches that fill what has a bound. Then this number is compared, and more, as long as they have added that much for
 #: each: what holds 128 things, as caches do, is full before the last ones have ended. Caches that begin again, as those
-#: of connections that were closed and opened, are full in some of the comparisons.
-_WARM_UP, _COMPARED = 10, (20, 40, 40, 60, 60)
-_LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.5
+#: of connections that were closed and opened, are full in some of the comparisons. The last one is so long that it is
+#: no growth if a pool opens one more connection, which has about sixty elements.
+_WARM_UP, _COMPARED = 10, (20, 40, 40, 60, 60, 120)
+_LEAST_BYTES, _LEAST_ELEMENTS = 64, 0.9
 _BATCHES_S = 20.0
 _CONTAINERS = (list, dict, set, deque)
 
