@@ -2,5 +2,5 @@
 
 pytest_plugins = [
     *("suite.azure", "suite.gcs", "suite.hdfs", "suite.s3", "suite.spark"),
-    *("suite.plugin", "suite.heard", "suite.killed", "suite.signals"),
+    *("suite.plugin", "suite.heard", "suite.killed", "suite.properties", "suite.signals"),
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from penstock._plugins import find_connector
@@ -144,10 +144,8 @@ def latest(spark: Any, folder: Path) -> dict[int, tuple[str | None, int]]:
 @pytest.mark.timeout(600)
 @settings(
     max_examples=10,
-    deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # an example takes seconds, too long to look for a smaller one
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(actions=st.lists(ACTIONS, min_size=8, max_size=25), data=st.data())
 def test_topic_table_and_files_end_as_the_database(spark, kafka, cassandra, tmp_path, actions, data):

@@ -179,7 +179,7 @@ def logs(draw):
 # Logs shrink badly: it takes minutes, and what fails is shown.
 @pytest.mark.parametrize("most", [None, 37, 400])
 @given(log=logs(), drift=st.sampled_from([1, 100, 5_000]))
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_no_row_is_late_and_all_are_read(most, log, drift):
     done = list(batches(log, drift, most))
     assert sum(b - a for batch in done for a, b in batch.values()) == sum(map(len, log.times.values()))

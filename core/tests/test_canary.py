@@ -32,7 +32,7 @@ from suite.option_cases import SCHEMA, SIDES, cases
 CANARY = "cXnXrX-7#§"
 #: Found nowhere but in addresses.
 IN_ADDRESSES = "dZnZrZ-8"
-SOME = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 #: Long enough, and of letters that our own texts do not have, not to be found in them by chance.
 canaries = st.text(alphabet="XYZ#\"'\\;= %{}§", min_size=6, max_size=30).filter(
     lambda text: text.strip() == text and sum(letter in "XYZ#§" for letter in text) > 4

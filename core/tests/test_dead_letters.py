@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._letters import create_sink, parse_letters
@@ -255,7 +255,7 @@ def batch_of(found):
     return pa.RecordBatch.from_pylist(found, schema=LETTER_SCHEMA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(records, max_size=6))
 def test_forms_keep_the_letter(found):
     batch = batch_of(found)
@@ -373,7 +373,7 @@ def files_query(folder, schema=FRAME, query_id="q", done=(), letters_to="letters
 batches = st.lists(st.lists(st.lists(st.booleans(), max_size=5), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(shape=batches, seed=st.integers(0, 2**32))
 def test_each_record_is_once_in_one_of_the_two_whatever_crashes(tmp_path_factory, shape, seed):
     folder, chance = tmp_path_factory.mktemp("query"), random.Random(seed)

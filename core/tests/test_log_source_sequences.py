@@ -83,9 +83,7 @@ def machine_of(new_log):
 
 
 def test_each_position_is_handed_out_exactly_once(new_log):
-    run_state_machine_as_test(
-        machine_of(new_log), settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
-    )
+    run_state_machine_as_test(machine_of(new_log), settings=settings(max_examples=60, stateful_step_count=25))
 
 
 WAITING = st.dictionaries(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from suite.option_cases import EXAMPLES, SIDES, cases
 
-SOME = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 MANY = settings(SOME, max_examples=3000, derandomize=False)
 MORE = pytest.mark.exhaustive("twenty times as many, and others each time; those that are always the same stay")
 MODES = ("batch", "stream")

@@ -25,7 +25,7 @@ def is_safe(text: str) -> bool:
     return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text())
 def test_it_is_one_line_and_a_second_call_changes_nothing(text):
     shown = printable(text)
@@ -44,7 +44,7 @@ def test_a_message_has_no_long_middle():
     assert str(PenstockError("x" * 500)) == "x" * 500
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([" ", "a", "word" * 200, "\n", "…[1 characters]…", "b" * 499]), max_size=60).map("".join)
 )

@@ -123,7 +123,7 @@ _VALUES = {
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_value_of_any_type_survives(data):
     kinds = data.draw(st.lists(st.sampled_from(list(_VALUES)), min_size=1, max_size=4))
     type_ = pa.struct([(f"f{n}", kind) for n, kind in enumerate(kinds)])
@@ -239,7 +239,6 @@ def test_values_that_no_column_holds_are_errors_of_their_rows():
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20))
-@settings(deadline=None)
 def test_garbage_never_raises(values):
     decoded = decoder(derived(TYPE)).decode(binary(values))
     errors = [None] * len(values) if decoded.errors is None else decoded.errors.to_pylist()

@@ -337,7 +337,7 @@ _WRITERS = st.fixed_dictionaries(
 
 
 @given(st.lists(CHANGES, min_size=1, max_size=4), _WRITERS, st.booleans(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rows_come_back_as_they_were(changes, writer, has_schema, data):
     payloads = [envelope(op, written(before, **writer), written(after, **writer)) for op, before, after in changes]
     schema = connect_schema(**writer)
@@ -391,7 +391,7 @@ def test_records_of_one_layout_are_read_together(has_schema, monkeypatch):
     st.lists(st.tuples(CHANGES, _WRITERS, st.booleans()), min_size=2, max_size=5),
     st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from('{}[]",:0xn')), max_size=3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_record_means_the_same_whatever_is_next_to_it(drawn, damages):
     records = []
     for (op, before, after), writer, has_schema in drawn:

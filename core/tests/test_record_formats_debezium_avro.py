@@ -83,7 +83,7 @@ def decoded(records, type_=TYPE, **options):
 
 
 @given(st.lists(st.tuples(CHANGES, st.sampled_from(WRITERS)), min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rows_come_back_as_they_were_whichever_schema_wrote_them(drawn):
     """A number of a timestamp is of another unit in the next schema."""
     rows, reasons = decoded([change(*one, writer) for one, writer in drawn])

@@ -125,7 +125,7 @@ _PIECES = ['{"a":1}', '{"a":2}', "{}", "{", "}", '{"a":', "1", ",", '"', "\n", "
 
 
 @given(st.lists(st.lists(st.sampled_from(_PIECES), max_size=4).map("".join), max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_objects_never_move_between_rows(texts):
     decoded = decode([("a", pa.int64())], *(t.encode() for t in texts))
     for text, row in zip(texts, decoded.column.to_pylist(), strict=True):
@@ -172,7 +172,7 @@ _OBJECTS = st.lists(_ANY | st.fixed_dictionaries({}, optional=_FITTING), min_siz
 
 
 @given(_OBJECTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_batches_and_single_rows_are_read_alike(objects):
     """A good row means the same whether Arrow reads it with its batch or Python reads it after a bad neighbour."""
     are_read_alike(objects)
@@ -180,7 +180,7 @@ def test_batches_and_single_rows_are_read_alike(objects):
 
 @pytest.mark.exhaustive("a thousand batches; test_batches_and_single_rows_are_read_alike has forty")
 @given(_OBJECTS)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_many_batches_and_single_rows_are_read_alike(objects):
     are_read_alike(objects)
 

@@ -109,7 +109,7 @@ def types(draw, depth=0):
     return draw(plain)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(types())
 def test_the_schema_of_any_column_gives_the_column_again(type_):
     schema = load_json_schema(json.dumps(arrow_to_json_schema(type_)))
@@ -118,7 +118,7 @@ def test_the_schema_of_any_column_gives_the_column_again(type_):
     create_encoder("json", {"schema": json.dumps(schema.document)}, type_)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.lists(
         st.fixed_dictionaries(

@@ -158,7 +158,7 @@ def binary(values):
     return pa.array(values, pa.binary())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(fields=st.lists(st.none() | MESSAGES, min_size=1, max_size=5))
 def test_any_message_is_read_and_written_as_google_has_it(order, fields):
     cls, options = order
@@ -237,7 +237,7 @@ def test_a_bad_record_harms_no_other(order, damage, reason):
     assert [row and row["i32"] for row in decoded.column.to_pylist()] == [1, None, None, 1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.binary(max_size=60))
 def test_garbage_never_raises_and_is_read_as_google_reads_it(order, data):
     cls, options = order

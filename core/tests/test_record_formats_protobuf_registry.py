@@ -269,7 +269,7 @@ def version(fields):
 VERSIONS = st.dictionaries(st.integers(1, 4), st.sampled_from(KINDS), min_size=1)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data(), reader=VERSIONS, writers=st.lists(VERSIONS, min_size=1, max_size=4))
 def test_records_of_many_versions_in_one_batch_keep_their_values_or_are_bad(data, reader, writers):
     server = Registry()

@@ -121,7 +121,7 @@ def version(fields):
     return {"type": "record", "name": "R", "fields": parts}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), reader=VERSIONS, writers=st.lists(VERSIONS, min_size=1, max_size=4))
 def test_records_of_many_versions_in_one_batch_are_the_readers_or_bad(data, reader, writers):
     server = Registry()

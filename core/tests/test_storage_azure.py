@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._commit import Chain, Link, LinkKind
@@ -206,7 +206,7 @@ def test_a_blob_that_is_replaced_while_it_is_read(storage, container):
             file.read(10)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 2]), st.integers(-1, 30)), max_size=8))
 def test_reading_is_as_of_any_file(storage, container, steps):
     content = bytes(range(40))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._commit import Chain, Link, LinkKind
@@ -181,7 +181,7 @@ def test_an_object_that_is_replaced_while_it_is_read(storage, bucket):
             file.read(10)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 2]), st.integers(-1, 30)), max_size=8))
 def test_reading_is_as_of_any_file(storage, bucket, steps):
     content = bytes(range(40))

@@ -54,7 +54,7 @@ def test_a_column_is_what_its_values_are(name):
         wanted = [None, *(micros_since_1970(one, zone) for one in special), None]
         assert found.type == UTC and found.cast(pa.int64()).to_pylist() == wanted
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(st.lists(st.none() | st.datetimes(), max_size=20))
     def holds(some):
         wanted = [None if one is None else micros_since_1970(one, zone) for one in some]

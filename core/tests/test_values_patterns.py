@@ -65,7 +65,7 @@ zones = st.sampled_from([None, "UTC", "Etc/GMT-5"])  # whose offsets never had s
 
 @given(patterns(), st.lists(st.none() | moments, min_size=1, max_size=5), zones)
 @example("yyyy-MM-dd HH:mm:ss", [EARLY], None)  # before 1970 a second is not cut toward zero
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_written_is_read_again(pattern, values, zone):
     """To the last part that the pattern names, which writing what was read gives again."""
     writer, reader = TimeWriter("o", pattern), TimeReader("o", pattern)
@@ -101,7 +101,7 @@ def spoiled(draw):
 @example(("yyyy-MM-dd X", ["2023-01-01 +24"]))
 @example(("yyyy-MM-dd XXX", ["2023-01-01 +01:60"]))
 @example(("yyyy-MM-dd", ["2023-01-01\n"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_columns_and_single_values_are_read_alike(given):
     pattern, texts = given
     reader = TimeReader("o", pattern)
@@ -129,7 +129,7 @@ def test_as_spark(spark):
     cases = []
 
     @given(patterns(), moments, spoiled())
-    @settings(max_examples=120, deadline=None, database=None)
+    @settings(max_examples=120, database=None)
     def collect(pattern, moment, other):
         cases.append((pattern, moment, TimeWriter("o", pattern).write(stamps([moment], "UTC"))[0].as_py()))
         cases.append((other[0], moment, other[1][0]))

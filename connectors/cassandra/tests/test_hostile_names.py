@@ -18,7 +18,7 @@ from penstock_cassandra.source._cql import Select, _tokens, parse_select, split_
 from penstock_cassandra.source._filters import conditions_for, literal
 from suite.hostile import TEXTS
 
-SOME = settings(max_examples=100, deadline=None, derandomize=True)
+SOME = settings(max_examples=100, derandomize=True)
 #: What would end a name or a text, or begin a comment or another statement.
 texts = st.one_of(
     st.sampled_from(TEXTS), st.text(alphabet="ab\"'`;-/*$\\ ?:\n\x00(),=.", max_size=12), st.text(max_size=8)

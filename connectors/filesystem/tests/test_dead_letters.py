@@ -89,7 +89,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_siz
 lines = st.lists(st.one_of(words, st.integers(0, 99).map(lambda n: json.dumps({"id": n}))), max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lines)
 def test_every_line_is_a_row_or_a_letter(tmp_path_factory, written):
     folder = tmp_path_factory.mktemp("in")

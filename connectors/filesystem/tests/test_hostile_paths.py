@@ -150,7 +150,7 @@ def test_a_row_gets_into_the_directory_or_is_refused_before_its_batch_is_decided
         assert unquote(pieces[1]) == f"name={expected}" and len(pieces) == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_every_value_of_a_partition_column_is_one_level_that_gives_it_back(value):
     assigner = _assigner(partitionColumns="name")

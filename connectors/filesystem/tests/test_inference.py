@@ -18,7 +18,7 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock_filesystem.formats import merge_schemas
 from penstock_filesystem.formats.json._inference import JsonInference
 
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 NUMBERS = ["1", "-7", "1.5", "1e3", "9223372036854775807", "9223372036854775808", "123456789012345678901234567890"]
 NUMBERS += ["1" * 38, "1" * 39, "-" + "9" * 20, "-0", "1234567890123456789"]

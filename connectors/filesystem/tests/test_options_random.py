@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, PenstockError
@@ -26,9 +26,7 @@ from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS
 from penstock_filesystem.sink.staging import StagedFile
 
 UTC = timezone.utc
-SOME = settings(
-    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SOME = settings(max_examples=30, derandomize=True)
 FEW = settings(SOME, max_examples=4)
 MANY = settings(SOME, max_examples=500, derandomize=False)
 MORE = pytest.mark.exhaustive("ten times as many, and others each time; a few that are always the same stay")

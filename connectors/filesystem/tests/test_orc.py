@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -53,7 +53,7 @@ SCHEMA = pa.schema(
 )
 
 #: Files have names of their own, so that examples of one test share its directory.
-examples = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+examples = settings(max_examples=30)
 
 
 def optional(values):

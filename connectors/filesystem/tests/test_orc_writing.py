@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -76,7 +76,7 @@ def rows_of(columns):
 
 
 EVERY, IN_ARROW = columns_of(TIMES), columns_of(NEAR)
-examples = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+examples = settings(max_examples=20)
 
 
 def writer_of(schema, **given):

@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, BadDataError
@@ -21,9 +21,7 @@ from penstock_filesystem.formats._fit import fit_column
 from penstock_filesystem.formats.avro._reader import AvroRecords
 from penstock_filesystem.formats.json._reader import JsonLinesDecoder
 
-SOME = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SOME = settings(max_examples=60, derandomize=True)
 RESCUE = {"rescuedDataColumn": "rest"}
 
 

@@ -199,7 +199,7 @@ def test_other_columns_are_refused(rows, tmp_path, source_harness):
         rows(a_file(f"{HADOOP}.Text", "b", record(b"\1x", b"")), pa.int64())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_variable_length_numbers(value):
     """Hadoop's WritableUtils.writeVLong, from its documentation."""

@@ -260,7 +260,7 @@ def test_sequence_file_refuses_null():
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0" if sys.version_info < (3, 11) else ""), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(TEXT, min_size=2, max_size=2), min_size=1, max_size=20))
 def test_any_text_survives_json_and_csv(rows):
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])

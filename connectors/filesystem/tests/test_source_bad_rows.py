@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 SCHEMA = [
@@ -48,7 +48,7 @@ KINDS = {"flag": WORDS, "text": WORDS | MOMENTS, "day": MOMENTS, "at": MOMENTS, 
 ROWS = st.lists(
     st.fixed_dictionaries({}, optional={name: KINDS.get(name, NUMBERS) for name, _ in SCHEMA}), min_size=1, max_size=3
 )
-SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SOME = settings(max_examples=40)
 MANY = settings(SOME, max_examples=400)
 
 

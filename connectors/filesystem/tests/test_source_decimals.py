@@ -9,7 +9,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadDataError
@@ -41,7 +41,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @given(st.data())
 @example(None)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_a_number_stays_or_is_refused(tmp_path, source_harness, way, data):
     given_type, wanted, number = pa.decimal128(38, 0), pa.decimal128(38, 38), Decimal(409)
     if data is not None:

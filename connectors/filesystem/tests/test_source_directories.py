@@ -14,7 +14,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, example, given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, BadDataError
@@ -340,7 +340,7 @@ HOLDS = {
 }
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(data=st.data(), type_=st.sampled_from(list(NAMES)), operator=st.sampled_from(list(HOLDS)))
 def test_no_filter_leaves_out_a_row_that_meets_it(data, type_, operator):
     schema = pa.schema([("n", type_)])
@@ -399,7 +399,7 @@ def directory(value):
 
 
 @pytest.mark.spark
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(tree=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=4))
 @example(tree=[("1", "2026-01-02"), ("2", "2026-01-02 03:04:05")])
 @example(tree=[(None, 1), (1.5, 2**40)])

@@ -22,7 +22,7 @@ from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, f
 PRINTS = st.sets(st.integers(0, 2**64 - 1), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PRINTS, PRINTS, PRINTS)
 def test_what_is_read_back_is_true(common, here, there):
     sketch = SetSketch()

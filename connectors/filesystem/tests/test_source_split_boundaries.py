@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock_filesystem.formats._blocks import can_split_at, quoted_row_blocks, row_blocks
@@ -16,7 +16,7 @@ from penstock_filesystem.formats.csv import CsvReadDialect
 from penstock_filesystem.formats.csv._cells import _row_pattern, last_row_end
 from penstock_filesystem.options import SOURCE_OPTIONS
 
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=150)
 FEWER = settings(FEW, max_examples=40)
 LINES = st.lists(st.text(st.sampled_from("a,é漢😀 \t\r"), max_size=6), max_size=12)
 

@@ -69,7 +69,7 @@ def names(first, count):
     return [f"/data/landing/region=europe/part-{number:08}.csv.gz" for number in range(first, first + count)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 5000), max_size=1500), max_size=12), st.booleans())
 def test_it_is_a_set(batches, stored):
     tracked, expected = TrackedFiles(), set()

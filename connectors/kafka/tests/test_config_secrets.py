@@ -66,7 +66,7 @@ def everything_shown(declared: OptionSet, build: type, options: dict[str, str]) 
     return "\n".join([*shown, *(str(warning.message) for warning in caught)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(secret=secrets, name=names, sink=st.booleans(), protocol=st.sampled_from(["PLAINTEXT", "SASL_SSL"]))
 def test_secrets_never_show(secret, name, sink, protocol):
     options = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from hypothesis import HealthCheck, Phase, example, given, note, settings
+from hypothesis import Phase, example, given, note, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, DataLostError
@@ -22,10 +22,8 @@ from penstock.errors import BadConfigurationError, DataLostError
 #: What fails is not made smaller, which would take minutes: an example is short.
 SOME = settings(
     max_examples=3,
-    deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 #: The example of the test alone: a stream takes seconds.
 ONE = settings(SOME, phases=[Phase.explicit])

@@ -92,7 +92,7 @@ class Segment:
         pass
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data(), steps=STEPS)
 def test_order_within_keys_over_scalings(data, steps):
     stream, wanted, count = Stream(data.draw), defaultdict(list), 0

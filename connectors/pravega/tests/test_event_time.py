@@ -82,7 +82,7 @@ def segments(disorder=0):
     return st.lists(one, min_size=1, max_size=4).map(lambda all_: {("s/t", n): each for n, each in enumerate(all_)})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(segments(), st.integers(1, 20))
 def test_no_row_is_late(found, most):
     read = list(batches(found, most))
@@ -90,7 +90,7 @@ def test_no_row_is_late(found, most):
     assert late(read, DRIFT_MS) == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(segments(disorder=30_000), st.integers(1, 20))
 def test_no_row_is_late_where_times_are_out_of_order(found, most):
     assert late(batches(found, most, disorder=30_000), DRIFT_MS + 2 * 30_000) == 0
