@@ -44,13 +44,13 @@ def test_the_smoke_test_sees_what_works_and_what_does_not(tmp_path):
     files, forgetful = FileSystem(tmp_path / "files"), Forgetful(tmp_path / "files")
     try:
         found = list(smoke([(files, files), (files, forgetful)], tmp_path, start))
+        assert len(started) == 3 and started[1].was_hit()
     finally:
         for driver in started:
             driver.close()
     assert Result("files", EXACTLY_ONCE, WORKS) in found
     (wrong,) = [one.words for one in found if one.system == FORGETFUL]
     assert ": lost 1 [" in wrong
-    assert len(started) == 3 and started[1].was_hit()
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,12 @@ def test_a_task_that_holds_more_of_more_rows_is_found(rows, holds, keeps):
     assert (many.holds_more_than(few), many.keeps_more_than(few)) == (holds, keeps)
 
 
+def test_what_each_reading_leaves_does_not_grow_with_the_rows():
+    few, same, more = (_Reading(rows, 8 * rows, 0, kept) for rows, kept in [(10, 99_000), (20, 99_000), (20, 190_000)])
+    assert same.holds_more_than(few) and not same.keeps_more_than(few), "it is looked at again, with more rows"
+    assert more.holds_more_than(few) and more.keeps_more_than(few)
+
+
 def test_a_cache_that_is_full_in_the_last_comparison_only_is_no_growth(own_objects):
     cache = deque(maxlen=240)
     assert growth_of_batches(lambda: cache.append(None)) == ""

@@ -111,6 +111,8 @@ def check_uses(side: str, found: Mapping[str, Mapping[str, str]]) -> None:
     table = read_uses()
     noted = table.setdefault(side, {})
     if os.environ.get("REWRITE_USES"):
+        for use in noted.keys() - found.keys():
+            del noted[use]
         for use, options in found.items():
             reasons = {name: why for name, why in noted.get(use, {}).items() if why.startswith("-")}
             noted[use] = {**{name: said for name, said in options.items() if said in SEEN}, **reasons}

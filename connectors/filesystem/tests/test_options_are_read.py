@@ -25,7 +25,8 @@ NOON = datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.timezone.utc)
 VALUES = {"n": [1, 2], "s": ["a", ""], "key": ["k", "l"], "value": ["a", "b"], "p": ["c", "u"], "at": [NOON, NOON]}
 TEXT = {
     "csv": "n,s,d,t\n1,a,2024-01-02,2024-01-02T03:04:05\nbad,b,c,d\n",
-    "json": '{"n": 1, "s": "a", "d": "2024-01-02", "t": "2024-01-02T03:04:05"}\n{"n": "bad", "t": "x"}\n{"n"\n',
+    "json": '{"n": 1, "s": "a", "d": "2024-01-02", "t": "2024-01-02T03:04:05"}\n{"n": "bad", "t": "x"}\n'
+    '{"s": "\\q"}\n{"n"\n',
     "text": "1\n2\n",
 }
 

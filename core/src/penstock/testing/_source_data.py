@@ -48,15 +48,19 @@ class _Reading:
         # Half of what there is more to read: a reader that holds it all, in any form, holds more.
         return _SMALL_CHANGE + (self.bytes - less.bytes) // 2
 
-    def keeps_more_than(self, less: _Reading) -> bool:
+    def keeps(self, less: _Reading) -> bool:
         """Returns whether the process keeps anything for the rows that the reading of less did not have: what it holds
         for the rows of both has been there since then.
         """
         return self.kept > self._most(less)
 
+    def keeps_more_than(self, less: _Reading) -> bool:
+        """Returns whether that grows with the rows. What each reading leaves, whatever it has read, does not."""
+        return self.keeps(less) and 2 * self.kept > 3 * less.kept
+
     def holds_more_than(self, less: _Reading) -> bool:
-        """Returns whether more is held or kept than in a reading of less, by more than what varies."""
-        return self.peak - less.peak > self._most(less) or self.keeps_more_than(less)
+        """Returns whether more is held than in a reading of less, by more than what varies, or anything is kept."""
+        return self.peak - less.peak > self._most(less) or self.keeps(less)
 
 
 class SourceDataCases(SourceBase):
