@@ -90,8 +90,11 @@ def cassandra_toolbox(folder: Path) -> Iterator[CassandraToolbox]:
 def close_clients(ports: Collection[int]) -> None:
     """Closes what tests have opened to servers that are ending: the driver would look for them for ever.
 
-    Those that a bundle leads to are closed as well: where that is, their settings do not say.
+    Those that a bundle leads to are closed as well: where that is, their settings do not say. So are those whose user
+    has not released them, as a writer that a test left when a row was refused.
     """
     for key in _client._shared.keys():  # noqa: SIM118 - it is no dictionary
         if key.port in ports or key.bundle:
+            client = _client._shared.get(key)
             _client._shared.forget(key)
+            client.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import logging
 import time
 import uuid
 
@@ -213,7 +214,8 @@ class Committing:
         assert set(self.committer.publish(committables)) == {Found.COMMITTED}
 
 
-def test_each_batch_notes_its_watermark(pravega, committing):
+def test_each_batch_notes_its_watermark(pravega, committing, caplog):
+    caplog.set_level(logging.INFO, "penstock.pravega")  # a time that the server does not take is no warning
     stream = pravega.create_stream(segments=2)
     options = sink_options(
         pravega, **{"stream": stream, "watermark.timestamps": "at", "watermark.outOfOrderness": "10m"}
