@@ -15,7 +15,7 @@ from option_tests.declared import check_uses
 from penstock.errors import BadConfigurationError
 from penstock.options import _set as option_set
 from penstock.spark._data_source import data_source_of
-from penstock_filesystem.options import SINK_OPTIONS
+from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS
 from suite.option_cases import SCHEMA
 from suite.option_uses import OptionUses, Scene
 
@@ -114,6 +114,21 @@ def test_what_infers_a_schema_is_warned_of_where_one_is_given(tmp_path, caplog, 
     option_set._warned.clear()
     made = source(given)
     assert warnings_of(caplog, lambda: made.reader(made.schema())) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [("maxColumns", "a row may have any number of columns"), ("maxCharsPerColumn", "a cell may have any length")],
+)
+def test_limits_of_sparks_that_there_are_not(caplog, monkeypatch, option, why):
+    monkeypatch.setattr("penstock.options._set._warned", set())
+    given = {"path": "in", "format": "csv", option: "7"}
+    assert warnings_of(caplog, lambda: SOURCE_OPTIONS.parse(given, owner="source")) == [
+        f"source ignores '{option}': {why}"
+    ]
+    assert SOURCE_OPTIONS.parse({"path": "in", "format": "csv"}, owner="source")[option] in (20480, -1), (
+        "Spark's default"
+    )
 
 
 def test_what_holds_parts_open_is_warned_of_in_a_batch(caplog, monkeypatch):

@@ -46,6 +46,9 @@ READ = {
         "comment": ["#", "!"],
         "nullValue": ["NA", "-", "x"],
         "emptyValue": ["E", "NA"],
+        "nanValue": ["nan", "1.5"],
+        "positiveInf": ["inf", "x"],
+        "negativeInf": ["-", "-inf"],
         "header": ["true"],
         "enforceSchema": ["false"],
         "ignoreLeadingWhiteSpace": ["true"],
@@ -131,6 +134,8 @@ ELSEWHERE = {
     "cleanSource": "test_source_policies.py",
     "sourceArchiveDir": "test_source_policies.py",
     "path": "every test",
+    "maxColumns": "DIFFERENCES",
+    "maxCharsPerColumn": "DIFFERENCES",
     "checkpointLocation": "Spark's is the writer's",
 }
 
@@ -467,6 +472,32 @@ def test_rows_of_blanks(spark, source_harness, tmp_path, options):
     holds()
 
 
+NUMBERS = ["NaN", "+NaN", "nan", " NaN", "Inf", "-Inf", " Inf", "Inf ", "inf", "+Inf", "Infinity", "-Infinity", " 1d "]
+NUMBERS += [" Infinity ", "1.5", "-9999", "-9999.0", "-", "x", "-x", "", '"Inf"', '""', "+1"]
+OWN = {"nanValue": "-", "positiveInf": "x", "negativeInf": "-x"}
+
+
+@pytest.mark.spark
+@pytest.mark.budget(20)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"nanValue": "-9999"}, OWN, {"nanValue": "Inf", "positiveInf": "NaN"}, {**OWN, **STRIPPED, "nullValue": "x"}],
+    ids=str,
+)
+def test_numbers_that_are_not_finite(spark, source_harness, tmp_path, options):
+    """Whether a block holds only what Arrow's parser takes, or each cell is looked at; with a schema or without."""
+
+    @settings(SOME, max_examples=12)
+    @given(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=4), st.sampled_from(["x double", "x float", None]))
+    def holds(numbers, ddl):
+        text = "".join(f"{number},a\n" for number in numbers)
+        given = options if ddl else {**options, "inferSchema": "true"}
+        ddl = ddl and f"{ddl}, s string, _corrupt_record string"
+        check_reading(spark, source_harness, Case("csv", given, {"a.csv": text.encode()}, ddl), tmp_path)
+
+    holds()
+
+
 @pytest.mark.spark
 @pytest.mark.budget(90)
 @pytest.mark.parametrize("profile", [FEW, pytest.param(settings(MANY, max_examples=50), marks=MORE)])
@@ -613,6 +644,15 @@ DIFFERENCES = [
         options={"lineSep": ";", "multiLine": "true"},
     ),
     Difference("a separator of several characters", "csv", b"a||b\n", None, [("a", "b")], options={"sep": "||"}),
+    Difference(
+        "a CSV row of more columns than `maxColumns`",
+        *("csv", b"a,b,c\n", [("a", "b", "c")], None, "s string, t string, u string", {"maxColumns": "2"}),
+    ),
+    Difference(
+        "a CSV cell of more characters than `maxCharsPerColumn`",
+        *("csv", b"abcd,b\n", [("abcd", "b")], None),
+        options={"maxCharsPerColumn": "3"},
+    ),
     Difference("hexadecimal whole numbers in CSV", "csv", b"0x10,b\n", [(16, "b")], [(None, "b")], "s long, t string"),
     Difference(
         "types of inferred CSV columns: whole numbers",
@@ -782,7 +822,7 @@ def test_the_differences_are_as_the_page_says(spark, source_harness, tmp_path, o
     else:
         assert source_harness.rows(root, schema, format=one.format, **one.options) == one.ours
     if one.theirs is None:
-        with pytest.raises(Exception, match="lineSep"):
+        with pytest.raises(Exception, match=r"lineSep|FAILED_READ_FILE"):
             theirs()
     else:
         assert theirs() == one.theirs

@@ -130,6 +130,16 @@ def test_permissive_keeps_bad_rows_with_nulls_and_their_text(csv_rows, source_ha
     assert named == [(row[2], *row[:2]) for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [("nanValue", "-9999", "nan"), ("positiveInf", "max", "inf"), ("negativeInf", "min", "-inf")],
+)
+def test_texts_of_numbers_that_are_not_finite(csv_rows, option, text, value):
+    column = [("x", pa.float64())]
+    assert str(csv_rows(f"{text}\n1.5\n", column, **{option: text})) == f"[({value},), (1.5,)]"
+    assert csv_rows("Inf\n-Inf\nbad\n", column)[:2] == [(float("inf"),), (float("-inf"),)]
+
+
 def test_drop_malformed_drops_them(csv_rows, source_harness):
     assert [row[0] for row in csv_rows(BAD, mode="DROPMALFORMED")] == [1, 5, 6, 8]
     assert source_harness.metrics.snapshot()["bad_rows"] == 4

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.serialization.values import TimeParser, read_decimal
 
-__all__ = ["DECIMAL", "FLOAT", "CellConverter", "cell_converter"]
+__all__ = ["DECIMAL", "FLOAT", "NOT_FINITE", "CellConverter", "cell_converter"]
 
 #: A cell's text to a value that ``pa.array`` takes. Raises ValueError.
 CellConverter = Callable[[str], Any]
@@ -19,8 +20,10 @@ _INTEGER = re.compile(r"[+-]?\d+|-?0[xX][0-9a-fA-F]+")
 #: Numbers as Java writes them, without a type.
 DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+"
-#: Regular expression of numbers with a fraction as Java reads them. Spark adds Inf and -Inf.
+#: Regular expression of numbers with a fraction as Java reads them.
 FLOAT = rf"(?:{DECIMAL.pattern}|{_HEXADECIMAL})[fFdD]?|[+-]?(?:NaN|Infinity)"
+#: What Spark reads as such a number besides those, in this order, unless the user says otherwise.
+NOT_FINITE: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": math.inf}
 #: What Java takes around a number with a fraction, and around nothing else.
 _BLANKS = "".join(map(chr, range(33)))
 
@@ -39,15 +42,18 @@ def _integer(type_: pa.DataType) -> CellConverter:
     return convert
 
 
-def _float(text: str) -> float:
-    if text in ("Inf", "-Inf"):
-        return float(text)
-    stripped = text.strip(_BLANKS)
-    if re.fullmatch(FLOAT, stripped) is None:
-        raise ValueError(f"{text!r} is not a number")
-    if "x" in stripped.lower():
-        return _hexadecimal(stripped.rstrip("fFdD"))
-    return float(stripped.rstrip("fFdD"))
+def _float(not_finite: Mapping[str, float]) -> CellConverter:
+    def convert(text: str) -> float:
+        if text in not_finite:
+            return not_finite[text]
+        stripped = text.strip(_BLANKS)
+        if re.fullmatch(FLOAT, stripped) is None:
+            raise ValueError(f"{text!r} is not a number")
+        if "x" in stripped.lower():
+            return _hexadecimal(stripped.rstrip("fFdD"))
+        return float(stripped.rstrip("fFdD"))
+
+    return convert
 
 
 def _hexadecimal(text: str) -> float:
@@ -65,12 +71,17 @@ def _boolean(text: str) -> bool:
     return value == "true"
 
 
-def cell_converter(type_: pa.DataType, times: TimeParser) -> CellConverter:
-    """Returns the converter of one cell. Takes everything that the conversion of whole columns takes, and more."""
+def cell_converter(
+    type_: pa.DataType, times: TimeParser, not_finite: Mapping[str, float] = NOT_FINITE
+) -> CellConverter:
+    """Returns the converter of one cell. Takes everything that the conversion of whole columns takes, and more.
+
+    ``not_finite``: texts of numbers with a fraction, besides Java's.
+    """
     if pa.types.is_integer(type_):
         return _integer(type_)
     if pa.types.is_floating(type_):
-        return _float
+        return _float(not_finite)
     if pa.types.is_boolean(type_):
         return _boolean
     if pa.types.is_decimal(type_):

@@ -38,7 +38,9 @@ class CsvDecoder(BlockDecoder):
         self._dialect = lines.dialect
         self._has_warned = False
         self._parser = CsvBlockParser(self.fields, lines.dialect, options.times, multi_line=lines.multi_line)
-        self._converters = [cell_converter(field.type, options.times) for field in self.fields]
+        self._converters = [
+            cell_converter(field.type, options.times, lines.dialect.not_finite) for field in self.fields
+        ]
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a block, without the file's header line."""

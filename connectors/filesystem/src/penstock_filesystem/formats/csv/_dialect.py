@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock_filesystem.formats._text_values import NOT_FINITE
 
 __all__ = ["CsvDialect", "CsvReadDialect", "CsvWriteDialect"]
 
@@ -34,6 +38,9 @@ class CsvDialect:
 class CsvReadDialect(CsvDialect):
     """The dialect of a reader. Separator, quote, escape and comment are single ASCII characters."""
 
+    nan_value: str
+    negative_inf: str
+    positive_inf: str
     comment: str
     enforce_schema: bool
     trim_left: bool
@@ -50,6 +57,9 @@ class CsvReadDialect(CsvDialect):
             null_value=values["nullValue"],
             empty_value=values["emptyValue"],
             header=values["header"],
+            nan_value=values["nanValue"],
+            negative_inf=values["negativeInf"],
+            positive_inf=values["positiveInf"],
             comment=_character("comment", values["comment"]),
             enforce_schema=values["enforceSchema"],
             trim_left=values["ignoreLeadingWhiteSpace"],
@@ -60,6 +70,17 @@ class CsvReadDialect(CsvDialect):
         if dialect.comment and dialect.comment in (dialect.sep, dialect.quote):
             raise BadConfigurationError("option 'comment': rows may begin with what separates or quotes cells")
         return dialect
+
+    @cached_property
+    def not_finite(self) -> Mapping[str, float]:
+        """Texts of numbers with a fraction, besides Java's, of which the first one counts."""
+        given = [(self.nan_value, math.nan), (self.negative_inf, -math.inf), (self.positive_inf, math.inf)]
+        return dict(reversed(given))
+
+    @property
+    def has_own_numbers(self) -> bool:
+        """Whether those are others than Spark's."""
+        return (self.nan_value, self.negative_inf, self.positive_inf) != tuple(NOT_FINITE)
 
 
 @dataclass(frozen=True)

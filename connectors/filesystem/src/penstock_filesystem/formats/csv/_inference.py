@@ -29,7 +29,7 @@ __all__ = ["CsvInference"]
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _PATTERNS = {
     "whole": "^[+-]?[0-9]+$",
-    "float": rf"^(?:Inf|-Inf|[\x00- ]*(?:{FLOAT})[\x00- ]*)$",
+    "float": rf"^[\x00- ]*(?:{FLOAT})[\x00- ]*$",
     "boolean": "^(?i:true|false)$",
 }
 _MOST_DIGITS = 38
@@ -102,6 +102,7 @@ class _ColumnType:
 
     def __init__(self, dialect: CsvReadDialect, times: TimeParser) -> None:
         self._null_value = dialect.null_value
+        self._not_finite = pa.array(dialect.not_finite, pa.string())
         self._times = times
         self._fits = {*_PATTERNS, "date", "timestamp"}
         self._is_long = True
@@ -117,7 +118,9 @@ class _ColumnType:
             return
         self._is_empty = False
         times = self._fitting_times(texts)
-        self._fits = {kind for kind in self._fits & _PATTERNS.keys() if _all_match(texts, _PATTERNS[kind])} | times
+        numbers = texts.filter(pc.invert(pc.is_in(texts, self._not_finite)))
+        cells = {kind: numbers if kind == "float" else texts for kind in self._fits & _PATTERNS.keys()}
+        self._fits = {kind for kind, found in cells.items() if _all_match(found, _PATTERNS[kind])} | times
         if "whole" in self._fits:
             self._measure(pc.utf8_ltrim(texts, "+"))
 

@@ -15,8 +15,8 @@ from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 __all__ = ["CsvBlockParser"]
 
 _COLUMN = re.compile(r"^In CSV column #(\d+):")
-#: Texts of numbers that are not finite. Arrow takes more: in other letters.
-_NOT_FINITE = pa.array(["NaN", "+NaN", "-NaN", "Infinity", "+Infinity", "-Infinity", "Inf", "-Inf"])
+#: Java's texts of numbers that are not finite, with blanks around them or without. Arrow takes more: in other letters.
+_NOT_FINITE = pa.array(["NaN", "+NaN", "-NaN", "Infinity", "+Infinity", "-Infinity"])
 
 
 class CsvBlockParser:
@@ -30,6 +30,7 @@ class CsvBlockParser:
         self._dialect = dialect
         self._times = times
         self._multi_line = multi_line
+        self._not_finite = pa.array(dialect.not_finite, pa.string())
         self._attempts = [self._types(kind) for kind in self._kinds()]
         self._quoted_cell = _quoted_cell(dialect) if dialect.quote and dialect.escape else None
 
@@ -50,6 +51,8 @@ class CsvBlockParser:
                 type_ = pa.string()
             elif pa.types.is_decimal(type_) and wide_decimal(type_) != type_:
                 type_ = pa.string()  # the parser has no wider ones
+            elif pa.types.is_floating(type_) and self._dialect.has_own_numbers:
+                type_ = pa.string()
             types[field.name] = type_
         return types
 
@@ -97,14 +100,27 @@ class CsvBlockParser:
             for name, column in columns.items()
             if pa.types.is_floating(column.type) and pc.all(pc.is_finite(column)).as_py() is False
         ]
-        if not others:
+        if not others or self._dialect.has_own_numbers:  # which has looked at the letters
             return True
         texts = self._read(data, dict.fromkeys(self._schema.names, pa.string()), escape, only=others)
         for name in others:
             found = texts.column(name).combine_chunks().filter(pc.invert(pc.is_finite(columns[name])))
-            if not pc.all(pc.is_in(pc.utf8_trim_whitespace(found), value_set=_NOT_FINITE)).as_py():
+            if not self._are_right_letters(found):
                 return False
         return True
+
+    def _are_right_letters(self, texts: pa.Array) -> bool:
+        java = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=_NOT_FINITE)
+        return pc.all(pc.or_(java, pc.is_in(texts, value_set=self._not_finite))).as_py() is not False
+
+    def _own_numbers(self, texts: pa.Array, type_: pa.DataType) -> pa.Array:
+        """Raises pa.ArrowInvalid for what needs a closer look."""
+        number = pc.index_in(texts, value_set=self._not_finite)
+        others = pc.if_else(pc.is_valid(number), pa.scalar(None, pa.string()), texts)
+        numbers = cast_column(others, type_)
+        if not self._are_right_letters(others.filter(pc.invert(pc.is_finite(numbers)))):
+            raise pa.ArrowInvalid("numbers in other letters")
+        return pc.coalesce(numbers, pa.array(list(self._dialect.not_finite.values()), type_).take(number))
 
     def _is_about_time(self, message: str) -> bool:
         """Returns whether another way to read timestamps may help; if in doubt, yes."""
@@ -170,6 +186,8 @@ class CsvBlockParser:
             return self._times.column(array, field.type) if pa.types.is_string(array.type) else array.cast(field.type)
         if pa.types.is_date(field.type) and pa.types.is_string(array.type):
             return self._times.column(array, field.type)
+        if pa.types.is_string(array.type) and pa.types.is_floating(field.type):
+            return self._own_numbers(self._finish_text(array), field.type)
         if pa.types.is_string(array.type) and not pa.types.is_string(field.type):
             array = cast_column(self._finish_text(array), field.type)
         if pa.types.is_decimal(field.type):
