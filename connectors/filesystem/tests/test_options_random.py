@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, PenstockError
@@ -489,6 +489,7 @@ def test_numbers_that_are_not_finite(spark, source_harness, tmp_path, options):
 
     @settings(SOME, max_examples=12)
     @given(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=4), st.sampled_from(["x double", "x float", None]))
+    @example(["Inf", "-Inf"], None)
     def holds(numbers, ddl):
         text = "".join(f"{number},a\n" for number in numbers)
         given = options if ddl else {**options, "inferSchema": "true"}

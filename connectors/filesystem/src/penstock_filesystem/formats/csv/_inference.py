@@ -152,7 +152,7 @@ class _ColumnType:
 
 
 def _all_match(texts: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+    return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
 
 
 def _guess(texts: pa.Array) -> set[str]:
