@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import time
 from collections import deque
 from types import SimpleNamespace
@@ -61,6 +62,24 @@ def test_what_objects_and_arrow_hold_is_counted_and_what_is_free_is_not():
         assert 2 << 20 < held.now() < (2 << 20) + 10_000
         del kept
         assert held.kept() < 10_000
+
+
+def _log_an_error():
+    try:
+        raise ConnectionError(bytes(10_000))
+    except ConnectionError as error:
+        logging.getLogger("some.client").warning("Cannot connect: %s", error, exc_info=True)
+
+
+def test_what_is_logged_meanwhile_is_not_counted(caplog, own_objects):
+    with counting_objects():
+        held = HeldBytes()
+        _log_an_error()
+        assert held.kept() < 10_000
+    assert growth_of_batches(_log_an_error) == ""
+    caplog.clear()
+    _log_an_error()
+    assert len(caplog.records) == 1, "is logged as before"
 
 
 @pytest.mark.parametrize("kind", [list, dict, set])
