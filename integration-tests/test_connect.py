@@ -68,21 +68,21 @@ def wait_for_commits(client, directory, number):
 
 
 def test_server_and_client_are_killed(server, csv_files, kafka, tmp_path):
-    expected, topic, directory = csv_files(8, 50), kafka.create_topic(partitions=2), tmp_path / "ck"
+    expected, topic, directory = csv_files(5, 50), kafka.create_topic(partitions=2), tmp_path / "ck"
     job = {"brokers": kafka.address, "in": tmp_path / "in", "out": topic, "checkpoint": directory}
     client = server.client("connect_stream", **job)
-    wait_for_commits(client, directory, 2)
+    wait_for_commits(client, directory, 1)
     server.kill()
     client.kill()
     client.communicate(timeout=30)
     server.start()
     client = server.client("connect_stream", **job)
-    wait_for_commits(client, directory, 4)
+    wait_for_commits(client, directory, 2)
     client.kill()  # the query is the server's: it continues
     client.communicate(timeout=30)
-    wait_for_commits(None, directory, 8)
+    wait_for_commits(None, directory, 5)
     check_once(values_of(kafka, topic), expected)
-    expected = csv_files(2, 50, first=len(expected))
+    expected = csv_files(1, 50, first=len(expected))
     output_of(server.client("connect_stream", **job))
     check_once(values_of(kafka, topic), expected)
 

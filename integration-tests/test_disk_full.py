@@ -75,7 +75,7 @@ def says_what_is_full(run, disk):
 @pytest.mark.parametrize(
     ("full", "point"),
     [
-        ("ck", f"{CHAIN}.create:before:3"),
+        ("ck", f"{CHAIN}.create:before:2"),
         pytest.param("ck", f"{CHAIN}.mark_done:before:2", marks=MORE),
         pytest.param("out", f"{WRITER}.prepare_commit:before:3", marks=MORE),
         pytest.param("out", f"{RENAME}.publish:before:1", marks=MORE),
@@ -85,7 +85,7 @@ def says_what_is_full(run, disk):
 def test_stream(small_disk, driver, csv_files, tmp_path, full, point):
     """The query fails and says where there is no room; with room, it continues."""
     disk = small_disk(tmp_path / full)
-    expected = csv_files(4, 200)
+    expected = csv_files(3, 200)
     run = driver("copy_files", fault=point, action="stop", **OPTIONS)
     run.wait_for_hits()
     disk.fill()

@@ -91,10 +91,13 @@ def close_clients(ports: Collection[int]) -> None:
     """Closes what tests have opened to servers that are ending: the driver would look for them for ever.
 
     Those that a bundle leads to are closed as well: where that is, their settings do not say. So are those whose user
-    has not released them, as a writer that a test left when a row was refused.
+    has not released them, as a writer that a test left when a row was refused, handed out still or not.
     """
-    for key in _client._shared.keys():  # noqa: SIM118 - it is no dictionary
-        if key.port in ports or key.bundle:
-            client = _client._shared.get(key)
-            _client._shared.forget(key)
-            client.close()
+    shared = _client._shared
+    for entry in {id(one): one for one in (*shared._entries.values(), *shared._in_use.values())}.values():
+        if entry.key.port in ports or entry.key.bundle:
+            if shared._entries.get(entry.key) is entry:
+                shared.forget(entry.key)
+            for client in entry.values:
+                shared._in_use.pop(id(client), None)
+                client.close()

@@ -48,6 +48,8 @@ EXAMPLES = {
         "samplingRatio": ["0.5"],
         "lineSep": [";"],
         "timeZone": ["Europe/Rome"],
+        "modifiedAfter": ["2020-01-01"],
+        "modifiedBefore": ["2100-01-01 12:00:00"],
         "dateFormat": ["dd.MM.yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm"],
         **{name: ["|"] for name in ("sep", "quote", "escape", "comment")},

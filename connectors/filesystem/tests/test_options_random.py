@@ -93,6 +93,8 @@ READ = {
 #: Of every format: which files are read.
 FILES = {
     "pathGlobFilter": ["a*", "*.b", "[ab]*"],
+    "modifiedAfter": ["2000-01-01", "2020-02-29T12:00:00+01:00"],
+    "modifiedBefore": ["2100-01-01 12:00:00"],
     "recursiveFileLookup": ["true", "false"],
     "ignoreCorruptFiles": ["true"],
     "ignoreMissingFiles": ["true"],
@@ -860,6 +862,7 @@ SHOWN_ELSEWHERE = {
     "columns of ORC files all called `_col0`, `_col1` and so on": "test_columns_without_names_of_their_own",
     "a timestamp without a date": "test_times_in_every_form",
     "a time zone after a time without seconds; an offset of more than 18 hours": "test_times_in_every_form",
+    "`modifiedAfter` and `modifiedBefore` that name a zone": "test_times_of_files_as_spark_takes_them",
     "timestamps that are written without a `timestampFormat`": "test_csv_as_the_options_say",
 }
 

@@ -20,7 +20,7 @@ from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import away
 from penstock_filesystem.source._split import FileSystemEnumeratorState
-from penstock_filesystem.source.discovery import FileDiscovery, _progress, glob_to_regex
+from penstock_filesystem.source.discovery import FileDiscovery, ModifiedBetween, _progress, glob_to_regex
 
 
 @pytest.fixture
@@ -152,22 +152,48 @@ def test_links_to_a_directory_that_they_are_in_are_not_followed(tree, source_har
     ]
 
 
-@pytest.mark.parametrize("name_glob", [None, "*.csv"])
+@pytest.mark.parametrize(
+    ("name_glob", "modified"), [(None, None), ("*.csv", None), (None, ModifiedBetween(1_000_000, 3_000_000))]
+)
 @pytest.mark.parametrize("recursive", [True, False])
 @pytest.mark.parametrize("roots", [[""], ["x"], ["a.csv"], ["b.txt", "x"], ["*"], ["x/*", "{a,b}.*"], ["missing"]])
-def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob):
+def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob, modified):
     """A disk is looked at directory by directory, a store in one recursive listing."""
+    for number, path in enumerate(sorted(path for path in tree.rglob("*") if path.is_file())):
+        os.utime(path, (1, number % 4))
     store = SimpleNamespace(fs=pafs.LocalFileSystem(), is_away=lambda _: False, check_is_there=lambda _: None)
     found = []
     for storage in (LocalStorage(), store):
         paths = [f"{tree}/{root}".rstrip("/") for root in roots]
-        discovery = FileDiscovery(storage, paths, recursive=recursive, name_glob=name_glob)
+        discovery = FileDiscovery(storage, paths, recursive=recursive, name_glob=name_glob, modified=modified)
         discovery.list_files()
         found.append((discovery.take(), discovery.missing_roots()))
     assert found[0] == found[1]
     assert found[0][1] == ([f"{tree}/missing"] if roots == ["missing"] else [])
-    if recursive and name_glob is None:
+    if recursive and name_glob is None and modified is None:
         assert bool(found[0][0]) == (roots != ["missing"])
+
+
+def test_only_files_modified_between_two_times(tree, source_harness):
+    """What was left out and is modified later is found then, and the same holds for one that a queue reports."""
+    for name, second in (("a.csv", 10), ("b.txt", 11), ("x/c.csv", 12), ("x/y/d.csv", 13)):
+        os.utime(tree / name, (1, second))
+    at = "1970-01-01 01:00:%d"
+    between = {"modifiedAfter": at % 10, "modifiedBefore": at % 13, "timeZone": "Europe/Berlin"}
+    assert found(source_harness, tree, **between) == [str(tree / n) for n in ("b.txt", "x/c.csv")]
+    assert found(source_harness, tree, modifiedAfter="1970-01-01T00:00:12Z") == [str(tree / "x/y/d.csv")]
+    assert found(source_harness, tree / "a.csv", modifiedBefore="1970-01-01") == []
+    with pytest.raises(BadConfigurationError, match=r"'modifiedAfter'.*a timestamp, as in 2026-01-31T12:00:00"):
+        found(source_harness, tree, modifiedAfter="yesterday")
+    discovery = FileDiscovery(LocalStorage(), [str(tree)], recursive=True, modified=ModifiedBetween(12_000_000))
+    discovery.list_files()
+    discovery.take()
+    os.utime(tree / "a.csv", (1, 12))
+    discovery.look_at([str(tree / "a.csv")])
+    assert discovery.take() == []
+    os.utime(tree / "a.csv", (1, 14))
+    discovery.list_files()
+    assert [file.path for file in discovery.take()] == [str(tree / "a.csv")]
 
 
 def test_several_paths_count_a_file_once(tree, source_harness):

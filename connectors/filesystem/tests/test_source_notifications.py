@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import penstock
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.spark._coordinator import Coordinator
-from penstock_filesystem.source.discovery import FileDiscovery, _notifications
+from penstock_filesystem.source.discovery import FileDiscovery, ModifiedBetween, _notifications
 from penstock_filesystem.source.discovery._globs import covers
 from penstock_filesystem.source.discovery._notifications import objects_of
 
@@ -28,8 +29,14 @@ ROOTS = st.sampled_from(
 )
 
 
-@given(FILES, ROOTS, st.booleans(), st.sampled_from([None, "*.csv", "a"]))
-def test_a_reported_file_is_looked_at_if_a_listing_shows_it(tmp_path_factory, files, root, recursive, name_glob):
+TIMES_US = st.none() | st.integers(0, 4).map(lambda seconds: seconds * 1_000_000)
+MODIFIED = st.none() | st.builds(ModifiedBetween, TIMES_US, TIMES_US)
+
+
+@given(FILES, ROOTS, st.booleans(), st.sampled_from([None, "*.csv", "a"]), MODIFIED)
+def test_a_reported_file_is_looked_at_if_a_listing_shows_it(
+    tmp_path_factory, files, root, recursive, name_glob, modified
+):
     folder = tmp_path_factory.mktemp("tree")
     made = []
     for name in files:
@@ -40,10 +47,12 @@ def test_a_reported_file_is_looked_at_if_a_listing_shows_it(tmp_path_factory, fi
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             continue
         made.append(str(path))
+        os.utime(path, (1, len(made)))
     store = SimpleNamespace(fs=pafs.LocalFileSystem(), is_away=lambda _: False, check_is_there=lambda _: None)
 
     def discovery():
-        return FileDiscovery(store, [f"{folder}/{root}".rstrip("/")], recursive=recursive, name_glob=name_glob)
+        paths = [f"{folder}/{root}".rstrip("/")]
+        return FileDiscovery(store, paths, recursive=recursive, name_glob=name_glob, modified=modified)
 
     listing, looking = discovery(), discovery()
     listing.list_files()

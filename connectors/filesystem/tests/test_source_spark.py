@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import random
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -310,6 +310,43 @@ def test_names_and_globs_as_spark_takes_them(spark, tmp_path):
         assert ours == theirs != [], glob
     for hidden in ("_x", ".x", "x._COPYING_", "_SUCCESS"):
         assert both(f"files/{hidden}") == [[], [hidden]]
+
+
+@pytest.mark.spark
+def test_times_of_files_as_spark_takes_them(spark, tmp_path, source_harness):
+    """In each form of a timestamp, with files of just that time; and timestamps in the names of directories."""
+    moment_ns = 1_700_000_000_123_000_000
+    (tmp_path / "files").mkdir()
+    for nanos in (-1_000_000, -1, 0, 1, 999_999, 1_000_000, 3_600_000_000_000, -3_600_000_000_000):
+        path = tmp_path / "files" / f"f{nanos}"
+        path.write_text("1")
+        os.utime(path, ns=(0, moment_ns + nanos))
+    sizes = set()
+    for text in ("2023-11-14T22:13:20.123", "2023-11-14 22:13:20.122999999", "2023-11-14T23:13:20.123+01:00", "2023"):
+        zones = ("UTC",) if "+" in text else ("UTC", "America/New_York")
+        for zone, name in itertools.product(zones, ("modifiedAfter", "modifiedBefore")):
+            options = {"timeZone": zone, name: text}
+            theirs = spark.read.options(**options).text(f"{tmp_path}/files").inputFiles()
+            ours = source_harness.splits(source_harness.source(tmp_path / "files", format="text", **options))
+            assert sorted(map(os.path.basename, theirs)) == sorted(os.path.basename(split.path) for split in ours), (
+                options
+            )
+            sizes.add(len(ours))
+    assert len(sizes) > 3
+    # Spark takes the clock of a time with a zone of its own, in UTC, for one of timeZone.
+    options = {"timeZone": "America/New_York", "modifiedAfter": "2023-11-14T23:13:20.123+01:00"}
+    assert not spark.read.options(**options).text(f"{tmp_path}/files").inputFiles()
+    assert len(source_harness.splits(source_harness.source(tmp_path / "files", format="text", **options))) == 2
+    penstock.register(spark)
+    spark.range(1).write.parquet(f"{tmp_path}/days/t=2026-01-01 01%3A00%3A00/f")
+    theirs, ours = (
+        spark.read.format(format_)
+        .options(format="parquet", timeZone="Europe/Berlin")
+        .load(f"{tmp_path}/days")
+        .collect()
+        for format_ in ("parquet", "penstock.filesystem")
+    )
+    assert ours == theirs and ours[0].t.timestamp() == datetime(2026, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 INSTANTS = ["9999-12-31 23:59:59.999", "0001-01-01 00:00:00", "1500-06-01 12:00:00", "1677-09-21 00:12:43"]

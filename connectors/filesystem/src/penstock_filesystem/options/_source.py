@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.values import TimeParser, check_zone
@@ -46,6 +48,17 @@ def _check_queue(text: str) -> None:
         raise ValueError("the address of a queue, as in https://sqs.eu-west-1.amazonaws.com/123456789012/new-files")
 
 
+def _check_time(text: str) -> None:
+    try:
+        _time_us(text, "UTC")
+    except ValueError:
+        raise ValueError("a timestamp, as in 2026-01-31T12:00:00 or 2026-01-31T12:00:00+01:00") from None
+
+
+def _time_us(text: str, zone: str) -> int:
+    return TimeParser(zone).timestamp(text, pa.timestamp("us", "UTC"))
+
+
 def _check_name(text: str) -> None:
     if not text.strip():
         raise ValueError("the name of a column")
@@ -68,6 +81,12 @@ SOURCE_OPTIONS = OptionSet(
         ),
         common_option("maxBytesPerTrigger", ", about: after so many it takes no more splits"),
         Option("pathGlobFilter", "Only files whose name matches this glob"),
+        Option(
+            "modifiedAfter",
+            "Only files modified after this time, such as 2026-01-31T12:00:00, in timeZone if it names no zone",
+            check=_check_time,
+        ),
+        Option("modifiedBefore", "Only files modified before this time, likewise", check=_check_time),
         Option(
             "recursiveFileLookup",
             "true: all nested directories are looked into, and their names are no columns; false: only directories "
@@ -217,10 +236,9 @@ SOURCE_OPTIONS = OptionSet(
             _CSV_OR_JSON,
         ),
         _of_format("timestampFormat", "Pattern of timestamps, likewise; default ISO", _CSV_OR_JSON),
-        _of_format(
+        Option(
             "timeZone",
-            "Zone of timestamps that name none",
-            (when("format", "csv", "json", "orc"),),
+            "Zone of timestamps that name none: in CSV, JSON and ORC, in names of directories, and in options",
             default="UTC",
             check=check_zone,
         ),
@@ -334,6 +352,8 @@ class SourceOptions:
     paths: tuple[str, ...]
     storage_options: Mapping[str, str] = field(repr=False)
     path_glob_filter: str | None
+    modified_after_us: int | None
+    modified_before_us: int | None
     recursive: bool
     base_path: str | None
     with_partitions: bool
@@ -358,10 +378,16 @@ class SourceOptions:
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
         """Takes the options from ``values``. Raises BadConfigurationError for values that do not go together."""
+
+        def time_us(name: str) -> int | None:
+            return None if values[name] is None else _time_us(values[name], values["timeZone"])
+
         return cls(
             paths=_paths(values),
             storage_options=storage_options(values),
             path_glob_filter=values["pathGlobFilter"],
+            modified_after_us=time_us("modifiedAfter"),
+            modified_before_us=time_us("modifiedBefore"),
             recursive=values["recursiveFileLookup"] is not False,
             base_path=values["basePath"],
             with_partitions=values["recursiveFileLookup"] is not True,

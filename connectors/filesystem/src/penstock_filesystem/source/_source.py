@@ -43,6 +43,7 @@ from penstock_filesystem.source._split import (
 from penstock_filesystem.source.discovery import (
     FileDiscovery,
     FoundFile,
+    ModifiedBetween,
     NotificationQueue,
     check_globs,
     queue_of,
@@ -357,8 +358,13 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         )
 
     def _discovery(self) -> FileDiscovery:
+        times = ModifiedBetween(self._options.modified_after_us, self._options.modified_before_us)
         return FileDiscovery(
-            self._storage, self._roots, recursive=self._options.recursive, name_glob=self._options.path_glob_filter
+            self._storage,
+            self._roots,
+            recursive=self._options.recursive,
+            name_glob=self._options.path_glob_filter,
+            modified=None if times == (None, None) else times,
         )
 
     def _cleaner(self, context: EnumeratorContext) -> FileCleaner | None:

@@ -28,7 +28,7 @@ from penstock_filesystem.source.discovery._globs import (
 )
 from penstock_filesystem.source.discovery._progress import progress_of_listing
 
-__all__ = ["FileDiscovery", "FoundFile"]
+__all__ = ["FileDiscovery", "FoundFile", "ModifiedBetween"]
 
 _log = get_logger("penstock.filesystem")
 #: A directory written to within this time before a listing may have changed again without its time moving.
@@ -53,6 +53,23 @@ class _Directory:
     directories: list[str] = field(default_factory=list)
 
 
+class ModifiedBetween(NamedTuple):
+    """Times between which a file was modified, both excluded, in microseconds since 1970; ``None`` is no limit.
+
+    As in Spark, a file's time has no part of a millisecond.
+    """
+
+    after_us: int | None = None
+    before_us: int | None = None
+
+    def holds(self, mtime_ns: int) -> bool:
+        """Returns whether a file of this time is wanted."""
+        time_us = mtime_ns // 1_000_000 * 1_000
+        return (self.after_us is None or time_us > self.after_us) and (
+            self.before_us is None or time_us < self.before_us
+        )
+
+
 class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
@@ -67,11 +84,21 @@ class FileDiscovery:
     results, ``_waiting``, ``_removed`` and ``_missing``; it is held for moments, as a trigger takes them.
     """
 
-    def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        roots: list[str],
+        *,
+        recursive: bool,
+        name_glob: str | None = None,
+        modified: ModifiedBetween | None = None,
+    ) -> None:
         self._storage = self.storage = storage
         self._roots = roots
         self._recursive = recursive
         self._name_filter = glob_to_regex(name_glob) if name_glob else None
+        self._modified = modified
+        self._wants_all = self._name_filter is None and modified is None
         self._one_at_a_time = threading.Lock()
         self._lock = threading.Lock()
         self._not_utf8: set[str] = set()
@@ -130,7 +157,9 @@ class FileDiscovery:
             new = []
             for info in filter(None, infos):
                 value = (info.mtime_ns or 0, info.size)
-                if info.type == pafs.FileType.File and self._known.get(info.path) != value:
+                if info.type != pafs.FileType.File or not self._wants(info.base_name, value[0]):
+                    continue
+                if self._known.get(info.path) != value:
                     new.append(FoundFile(value[0], info.path, value[1], info.path in self._known))
                     self._known[info.path] = value
             self._report(new, [])
@@ -154,7 +183,7 @@ class FileDiscovery:
             return None
 
     def _covers(self, path: str) -> bool:
-        if not self._wanted(path.rsplit("/", 1)[-1]):
+        if not self._wants_name(path.rsplit("/", 1)[-1]):
             return False
         return any(covers(root, path, recursive=self._recursive) for root in self._roots)
 
@@ -208,7 +237,10 @@ class FileDiscovery:
     def _goes_into(self, name: str) -> bool:
         return self._recursive or "=" in name
 
-    def _wanted(self, name: str) -> bool:
+    def _wants(self, name: str, mtime_ns: int) -> bool:
+        return self._wants_name(name) and (self._modified is None or self._modified.holds(mtime_ns))
+
+    def _wants_name(self, name: str) -> bool:
         return self._name_filter is None or self._name_filter.fullmatch(name) is not None
 
     def _check_is_there(self, root: str) -> None:
@@ -244,7 +276,7 @@ class FileDiscovery:
             return False
         if S_ISREG(status.st_mode):
             self._check_is_no_file(root)
-            if self._wanted(os.path.basename(root)):
+            if self._wants(os.path.basename(root), status.st_mtime_ns):
                 found[root] = (status.st_mtime_ns, status.st_size)
             return True
         waiting: list[tuple[str, os.stat_result, frozenset[tuple[int, int]]]] = [(root, status, frozenset())]
@@ -283,7 +315,7 @@ class FileDiscovery:
             kind = info.type  # makes an object each time
             if kind == pafs.FileType.Directory:
                 directory.directories.append(info.path)
-            elif kind == pafs.FileType.File and (self._name_filter is None or self._wanted(name)):
+            elif kind == pafs.FileType.File and (self._wants_all or self._wants(name, info.mtime_ns)):
                 directory.files[info.path] = (info.mtime_ns, info.size)
         return directory
 
@@ -295,11 +327,11 @@ class FileDiscovery:
         if info.type == pafs.FileType.NotFound:
             return False
         if info.type == pafs.FileType.File:
-            if self._wanted(info.base_name):
+            if self._wants(info.base_name, info.mtime_ns or 0):
                 found[root] = (info.mtime_ns or 0, info.size)
             return True
         for info in self._infos_below(root):
-            if info.type != pafs.FileType.File or not self._wanted(info.base_name):
+            if info.type != pafs.FileType.File or not self._wants(info.base_name, info.mtime_ns or 0):
                 continue
             if any(map(is_hidden, info.path[len(root) :].strip("/").split("/"))):
                 continue
