@@ -25,10 +25,12 @@ def own_objects(monkeypatch):
     names = ("collect", "freeze", "get_freeze_count", "get_objects", "get_referents", "is_tracked")
     own = SimpleNamespace(**{name: getattr(gc, name) for name in names}, unfreeze=lambda: None)
     monkeypatch.setattr(_memory, "gc", own)
+    was_frozen = gc.get_freeze_count() > 0  # the suite's own objects, which stay so
     gc.collect()
     gc.freeze()
     yield
-    gc.unfreeze()
+    if not was_frozen:
+        gc.unfreeze()
 
 
 def _hold():

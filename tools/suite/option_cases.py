@@ -52,6 +52,7 @@ EXAMPLES = {
         "modifiedBefore": ["2100-01-01 12:00:00"],
         "dateFormat": ["dd.MM.yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm"],
         **{name: ["|"] for name in ("sep", "quote", "escape", "comment")},
     },
     "filesystem sink": {
@@ -66,6 +67,7 @@ EXAMPLES = {
         "partitionColumns": ["p"],
         "dateFormat": ["dd.MM.yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm"],
         "lineSep": [";"],
         **{name: ["|"] for name in ("sep", "quote", "escape")},
     },

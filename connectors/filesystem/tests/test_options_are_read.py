@@ -19,13 +19,24 @@ from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS
 from suite.option_cases import SCHEMA
 from suite.option_uses import OptionUses, Scene
 
-TYPES = {"n": pa.int64(), "s": pa.string(), "d": pa.date32(), "t": pa.timestamp("us", "UTC"), "q": pa.string()}
-READ = pa.schema(list(TYPES.items()))
+READ = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("s", pa.string()),
+        ("d", pa.date32()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("l", pa.timestamp("us")),
+        ("q", pa.string()),
+    ]
+)
+WRITTEN = SCHEMA.append(pa.field("l", pa.timestamp("us")))
 NOON = datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.timezone.utc)
 VALUES = {"n": [1, 2], "s": ["a", ""], "key": ["k", "l"], "value": ["a", "b"], "p": ["c", "u"], "at": [NOON, NOON]}
+VALUES["l"] = [datetime.datetime(2024, 1, 1, 12)] * 2
 TEXT = {
-    "csv": "n,s,d,t\n1,a,2024-01-02,2024-01-02T03:04:05\nbad,b,c,d\n",
-    "json": '{"n": 1, "s": "a", "d": "2024-01-02", "t": "2024-01-02T03:04:05"}\n{"n": "bad", "t": "x"}\n'
+    "csv": "n,s,d,t,l\n1,a,2024-01-02,2024-01-02T03:04:05,2024-01-02T03:04:05\nbad,b,c,d,e\n",
+    "json": '{"n": 1, "s": "a", "d": "2024-01-02", "t": "2024-01-02T03:04:05", "l": "2024-01-02T03:04:05"}\n'
+    '{"n": "bad", "t": "x"}\n'
     '{"s": "\\q"}\n{"n"\n',
     "text": "1\n2\n",
 }
@@ -48,7 +59,7 @@ def put(folder, file_format, text=None):
 
 #: What else an option needs to be read: other options, and what the files hold.
 BESIDE = {"ignoreCorruptFiles": {"format": "parquet"}, "cleanSource": {"cleanSource": "delete"}}
-HELD = {"ignoreCorruptFiles": "no parquet", "enforceSchema": "other,s,d,t\n1,a,,\n"}
+HELD = {"ignoreCorruptFiles": "no parquet", "enforceSchema": "other,s,d,t,l\n1,a,,,\n"}
 
 
 def scene_of_source(option, given):
@@ -88,7 +99,7 @@ def schema_of(option, texts):
 def scene_of_sink(_, given):
     texts = {**given, "path": given["path"].replace("/out", str(Path.cwd() / uuid.uuid4().hex))}
     own = ":" in texts.get("format", "")
-    schema = pa.schema([("n", pa.int64()), ("s", pa.string())]) if own else SCHEMA
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string())]) if own else WRITTEN
     if texts.get("format") == "text":
         schema = pa.schema([("value", pa.string())])
     return Scene(texts, schema, (rows_of(schema),))
@@ -106,7 +117,7 @@ def test_what_infers_a_schema_is_warned_of_where_one_is_given(tmp_path, caplog, 
     put(tmp_path / "in", "csv")
     given = {"path": f"{tmp_path}/in", "format": "csv", "inferSchema": "true", "includeMetadata": "true"}
     source = data_source_of("filesystem", parallelism=1, accumulator=None)
-    schema = from_arrow_schema(READ.remove(4))
+    schema = from_arrow_schema(READ.remove(READ.get_field_index("q")))
     assert warnings_of(caplog, lambda: getattr(source(given), kind)(schema)) == [
         "source penstock.filesystem ignores 'includeMetadata', 'inferSchema': each takes effect only where no schema "
         "is given"

@@ -31,9 +31,13 @@ FEW = settings(SOME, max_examples=4)
 MANY = settings(SOME, max_examples=500, derandomize=False)
 MORE = pytest.mark.exhaustive("ten times as many, and others each time; a few that are always the same stay")
 
-CSV_DDL = "a long, s string, d date, t timestamp, x double, b boolean, m decimal(6,2), _corrupt_record string"
+CSV_DDL = (
+    "a long, s string, d date, t timestamp, x double, b boolean, m decimal(6,2), p timestamp_ntz, "
+    "_corrupt_record string"
+)
 JSON_DDL = (
     "a long, s string, d date, t timestamp, x double, b boolean, m decimal(6,2), n struct<x:long>, l array<long>, "
+    "p timestamp_ntz, "
     "k map<string,long>, e map<string,struct<x:long>>, f array<struct<x:long>>, z binary, _corrupt_record string"
 )
 #: Values of every option with Spark's name that decides what the rows are.
@@ -57,6 +61,7 @@ READ = {
         "samplingRatio": ["1.0"],  # of less, each side draws rows of its own: test_inference.py
         "dateFormat": ["dd.MM.yyyy", "yyyy-MM-dd", "M/d/yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ssXXX"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ssXXX"],
         "timeZone": ["Europe/Berlin", "America/New_York"],
         "lineSep": ["\n", ";", "|", "\r\n", "##"],
         "multiLine": ["true"],
@@ -68,6 +73,7 @@ READ = {
     "json": {
         "dateFormat": ["dd.MM.yyyy", "yyyy-MM-dd"],
         "timestampFormat": ["dd.MM.yyyy HH:mm", "yyyy-MM-dd'T'HH:mm:ssXXX"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm", "yyyy-MM-dd HH:mm:ss"],
         "timeZone": ["Europe/Berlin"],
         "lineSep": ["\n", ";", "\r\n", "##"],
         "multiLine": ["true"],
@@ -111,6 +117,7 @@ WRITE = {
         "header": ["true"],
         "dateFormat": ["dd.MM.yyyy", "M/d/yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm:ss.SSSSSS", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm:ss.SSSSSS"],
         "lineSep": ["\r\n", ";", "##", "|"],
         "compression": ["gzip", "none"],
     },
@@ -118,6 +125,7 @@ WRITE = {
         "ignoreNullFields": ["false"],
         "dateFormat": ["dd.MM.yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm:ss.SSSSSS", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"],
+        "timestampNTZFormat": ["dd.MM.yyyy HH:mm:ss.SSSSSS"],
         "lineSep": ["\r\n", ";", "##"],
         "compression": ["gzip", "none"],
     },
@@ -220,6 +228,7 @@ CELLS = {
     "b": ["true", "FALSE", "", "x", "True", "0", " true"],
     "m": ["1.25", "1.255", "12345", "", "x", "-0.5", "1e2", " 1.25", "1.25 ", "+1", "NaN"],
 }
+CELLS["p"] = CELLS["t"]
 #: Of inferred columns: what a type is guessed from. Years and times alone are guessed otherwise, see DIFFERENCES.
 INFERRED = ["1", "-7", "+1", "1.5", "1e3", "NaN", " 1", "1 ", "99999999999", "99999999999999999999", "true", "FALSE"]
 INFERRED += ["2020-01-01", "2020-01-02 10:00:00", "x", "", "NA"]
@@ -277,7 +286,7 @@ def json_cases(draw):
     options = draw(drawn_options(READ["json"]))
 
     def item(between=(",", ", ")):
-        fields = draw(st.lists(st.sampled_from("asdtxbmnlkefzA"), unique=True, max_size=6))
+        fields = draw(st.lists(st.sampled_from("asdtpxbmnlkefzA"), unique=True, max_size=6))
         texts = [f'"{name}":{draw(st.sampled_from(BASE64 if name == "z" else SCALARS))}' for name in fields]
         return "{" + draw(st.sampled_from(between)).join(texts) + "}"
 
@@ -535,8 +544,9 @@ VALUES = st.tuples(
     st.sampled_from([1.5, float("nan"), float("-inf"), -0.0, 1e20, 100.0, 0.1, 1e-7, None]),
     st.sampled_from([True, False, None]),
     st.sampled_from([Decimal("1.25"), Decimal("-0.50"), None]),
+    st.sampled_from([datetime(2025, 12, 31, 10, 0, 0, 123000), datetime(1900, 1, 1), None]),
 )
-WRITE_DDL = "a long, s string, d date, t timestamp, x double, b boolean, m decimal(6,2)"
+WRITE_DDL = "a long, s string, d date, t timestamp, x double, b boolean, m decimal(6,2), p timestamp_ntz"
 
 
 @st.composite
@@ -863,7 +873,7 @@ SHOWN_ELSEWHERE = {
     "a timestamp without a date": "test_times_in_every_form",
     "a time zone after a time without seconds; an offset of more than 18 hours": "test_times_in_every_form",
     "`modifiedAfter` and `modifiedBefore` that name a zone": "test_times_of_files_as_spark_takes_them",
-    "timestamps that are written without a `timestampFormat`": "test_csv_as_the_options_say",
+    "timestamps that are written without a `timestampFormat` or `timestampNTZFormat`": "test_csv_as_the_options_say",
 }
 
 

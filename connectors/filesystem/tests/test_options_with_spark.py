@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+
 import pyarrow as pa
 import pytest
 
@@ -71,6 +74,48 @@ def test_what_stands_for_null_and_for_empty(spark, tmp_path, options, quote_all)
         # The difference that stays: in quotes, null would come back as an empty string.
         expected = expected.replace('"a","",', '"a",,').replace(',"",""\n', ",,\n")
     assert "".join(f"{line}\n" for line in writer.lines(batch).to_pylist()) == expected
+
+
+PATTERN, ISO = "dd.MM.yyyy HH:mm:ss.SSSSSS", "yyyy-MM-dd HH:mm"
+LOCAL_TIMES = ["31.12.2025 10:00:59.125000", "2025-12-31 10:00", "2025-12-31T10:00:59.125", "2025-12-31", "31.12.2025"]
+LOCAL_TIMES += ["2025-12-31 10:00:00Z", "2025-12-31 10:00:00+02:00", "31.12.2025 10:00:59.125000+02:00", "x"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_patterns_of_times_without_a_zone(spark, tmp_path, source_harness, format_):
+    """Reading and writing. They have an option of their own: ``timestampFormat`` is for those with a zone."""
+    (tmp_path / "in").mkdir()
+    lines = [f"{text},{text}" if format_ == "csv" else json.dumps({"p": text, "q": text}) for text in LOCAL_TIMES]
+    (tmp_path / "in" / "a").write_text("".join(f"{line}\n" for line in lines))
+    schema = pa.schema([("p", pa.timestamp("us")), ("q", pa.string())])
+    rows = [(datetime(2025, 12, 31, 10, 0, 59, 125_000), "a"), (datetime(1970, 1, 1), None)]
+    ours = pa.RecordBatch.from_pylist([dict(zip("pq", row, strict=True)) for row in rows], schema)
+    names = ("timestampFormat", "timestampNTZFormat")
+    chosen = [(None, None), (PATTERN, None), (None, PATTERN), (PATTERN, ISO), (None, f"{PATTERN}XXX")]
+    for number, patterns in enumerate(chosen):
+        options = {name: pattern for name, pattern in zip(names, patterns, strict=True) if pattern}
+        reader = spark.read.schema("p timestamp_ntz, q string").options(**options).format(format_)
+        theirs = sorted(map(tuple, reader.load(f"{tmp_path}/in").collect()), key=repr)
+        assert sorted(source_harness.rows(tmp_path / "in", schema, format=format_, **options), key=repr) == theirs
+        if patterns[1] not in (PATTERN, ISO):
+            continue  # what is written without a pattern differs, and a zone can't be written
+        frame = spark.createDataFrame(rows, "p timestamp_ntz, q string").coalesce(1)
+        frame.write.options(**options).format(format_).save(f"{tmp_path}/{number}")
+        (written,) = (tmp_path / str(number)).glob("part-*")
+        values = SINK_OPTIONS.parse({"path": "x", "format": format_, **options}, owner="sink")
+        lines = create_writer(schema, WriteOptions.from_values(values)).lines(ours).to_pylist()
+        assert lines == written.read_text().splitlines()
+
+
+@pytest.mark.parametrize("option", ["timestampNTZFormat", "dateFormat"])
+def test_a_pattern_of_times_without_a_zone_has_none(option):
+    """Spark's writer fails, too."""
+    given = {"path": "x", "format": "csv", option: "yyyy-MM-dd XXX"}
+    with pytest.raises(BadConfigurationError, match=f"'{option}': the values have no zone that 'XXX' could show"):
+        create_writer(
+            pa.schema([("p", pa.timestamp("us"))]), WriteOptions.from_values(SINK_OPTIONS.parse(given, owner="sink"))
+        )
 
 
 def test_a_corrupt_file_is_left_out_of_the_schema(source_harness, tmp_path, caplog):

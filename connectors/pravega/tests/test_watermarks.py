@@ -8,6 +8,7 @@ import json
 import logging
 import time
 import uuid
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.source import ReadLimits
 from penstock.storage import LocalStorage
-from penstock_pravega.client import Watermark, parse_watermark, watermark_stream
+from penstock_pravega.client import Watermark, _controller, parse_watermark, watermark_stream
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
 from penstock_pravega.sink import create_sink
 from penstock_pravega.source._reader import EventBlock
@@ -289,6 +290,26 @@ def test_what_cannot_be_noted_does_not_fail_the_batch(pravega, committing, monke
     write([batch(3)])
     await_mark(pravega, stream, 3 * HOUR_MS)
     assert len(pravega.values(stream)) == 3
+
+
+def test_a_time_is_noted_again_where_the_controller_could_not(pravega, monkeypatch):
+    """Under load it answers that it failed, which does not mean that the time is refused."""
+    stream, controller, failures = pravega.create_stream(), pravega.controller, [3, 3]
+    call = type(controller)._call
+
+    def fails(self, method, request, doing):
+        if method == "noteTimestampFromWriter" and failures:
+            return SimpleNamespace(result=failures.pop())
+        return call(self, method, request, doing)
+
+    monkeypatch.setattr(type(controller), "_call", fails)
+    monkeypatch.setattr(_controller, "_PAUSE_S", 0.0)
+    note = (pravega.scope, stream, "a-writer", pravega.tail(stream))
+    assert controller.note_time(*note, 2000) and not failures
+    assert not controller.note_time(*note, 1000), "an earlier time is refused, and not tried again"
+    failures += [3] * 99
+    with pytest.raises(RetriableError, match=r"noting a time on .*: the controller could not do it now"):
+        controller.note_time(*note, 3000)
 
 
 def test_options_that_do_not_go_together(pravega, pravega_source):

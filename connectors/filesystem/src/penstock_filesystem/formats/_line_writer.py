@@ -54,8 +54,12 @@ class _LineEncoder(FramedEncoder):
 
 def value_text(options: WriteOptions) -> ValueText:
     """Returns the rendering of values as text, with the patterns of timestamps and dates that were chosen."""
-    timestamp, date = options.timestamp_pattern, options.date_pattern
+
+    def writer(option: str, pattern: str | None, *, zoned: bool = False) -> TimeWriter | None:
+        return TimeWriter(option, pattern, zoned=zoned) if pattern else None
+
     return ValueText(
-        TimeWriter("timestampFormat", timestamp) if timestamp else None,
-        TimeWriter("dateFormat", date) if date else None,
+        writer("timestampFormat", options.timestamp_pattern, zoned=True),
+        writer("dateFormat", options.date_pattern),
+        writer("timestampNTZFormat", options.ntz_pattern),
     )

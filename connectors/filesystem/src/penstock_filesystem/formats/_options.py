@@ -94,7 +94,7 @@ def _times(values: OptionValues) -> TimeParser:
     def reader(option: str) -> TimeReader | None:
         return TimeReader(option, values[option]) if values[option] else None
 
-    return TimeParser(values["timeZone"], reader("dateFormat"), reader("timestampFormat"))
+    return TimeParser(values["timeZone"], reader("dateFormat"), reader("timestampFormat"), reader("timestampNTZFormat"))
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ class WriteOptions:
     line_sep: str
     csv: CsvWriteDialect
     timestamp_pattern: str | None
+    ntz_pattern: str | None
     date_pattern: str | None
     ignore_null_fields: bool
     row_group_rows: int
@@ -123,6 +124,7 @@ class WriteOptions:
             line_sep=values["lineSep"],
             csv=CsvWriteDialect.from_values(values),
             timestamp_pattern=values["timestampFormat"],
+            ntz_pattern=values["timestampNTZFormat"],
             date_pattern=values["dateFormat"],
             ignore_null_fields=values["ignoreNullFields"],
             row_group_rows=values["rowGroupSize"],

@@ -171,6 +171,11 @@ SINK_OPTIONS = OptionSet(
             "Pattern of timestamps, written in UTC, in the source's letters; default: ISO 8601 with microseconds",
             _CSV_OR_JSON,
         ),
+        _of_format(
+            "timestampNTZFormat",
+            "Pattern of timestamp_ntz, in those letters; default: ISO 8601 with microseconds",
+            _CSV_OR_JSON,
+        ),
         _of_format("dateFormat", "Pattern of dates, in the source's letters; default: yyyy-MM-dd", _CSV_OR_JSON),
         _of_format("ignoreNullFields", "Leave null fields out", (when("format", "json"),), "bool", "true"),
         _of_format(

@@ -236,6 +236,7 @@ SOURCE_OPTIONS = OptionSet(
             _CSV_OR_JSON,
         ),
         _of_format("timestampFormat", "Pattern of timestamps, likewise; default ISO", _CSV_OR_JSON),
+        _of_format("timestampNTZFormat", "Pattern of timestamp_ntz, likewise; default ISO", _CSV_OR_JSON),
         Option(
             "timeZone",
             "Zone of timestamps that name none: in CSV, JSON and ORC, in names of directories, and in options",

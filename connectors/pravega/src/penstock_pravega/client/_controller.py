@@ -27,6 +27,8 @@ _NO_TIME = -(1 << 63)
 #: What a token in an answer is to permit, which decides what the caller has to be permitted.
 _NONE, _READ, _READ_WRITE = 1, 3, 5
 _PAUSE_S = 0.2
+#: Of a time that a writer notes; 1 and 2 refuse the time and the position.
+_INTERNAL_ERROR = 3
 _LARGEST_ANSWER = 64 << 20
 _TRANSIENT = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "CANCELLED", "INTERNAL")
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
@@ -313,11 +315,21 @@ class Controller:
         return TransactionState(self._call("checkTransactionState", request, doing).state)
 
     def note_time(self, scope: str, stream: str, writer: str, cut: Mapping[int, int], time_ms: int) -> bool:
-        """Notes that at ``cut``, ``writer`` has written everything up to ``time_ms``. Returns False if refused."""
+        """Notes that at ``cut``, ``writer`` has written everything up to ``time_ms``.
+
+        Returns False if the time or the cut is refused: there is a later time, or the stream is being scaled. Raises
+        RetriableError if the controller could not note it.
+        """
         request = message(
             "TimestampFromWriter", writer=writer, position=self._cut(scope, stream, cut), timestamp=time_ms
         )
-        return bool(self._call("noteTimestampFromWriter", request, f"noting a time on {scope}/{stream}").result == 0)
+        doing = f"noting a time on {scope}/{stream}"
+        for _ in range(self._settings.tries):
+            result = self._call("noteTimestampFromWriter", request, doing).result
+            if result != _INTERNAL_ERROR:
+                return bool(result == 0)
+            time.sleep(_PAUSE_S)
+        raise RetriableError(f"{doing}: the controller could not do it now")
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

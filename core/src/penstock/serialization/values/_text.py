@@ -44,11 +44,17 @@ def holds_any(text: pa.Array, characters: bytes) -> bool:
 
 
 class ValueText:
-    """Writes values as Spark's CSV and JSON writers do, except for timestamps: in UTC, and with their microseconds."""
+    """Writes values as Spark's CSV and JSON writers do, except for timestamps: in UTC, and with their microseconds.
 
-    def __init__(self, timestamp: TimeWriter | None = None, date: TimeWriter | None = None) -> None:
+    ``timestamp`` writes those with a zone, ``ntz`` those without; ISO texts stand for what has no writer.
+    """
+
+    def __init__(
+        self, timestamp: TimeWriter | None = None, date: TimeWriter | None = None, ntz: TimeWriter | None = None
+    ) -> None:
         self._timestamp = timestamp
         self._date = date
+        self._ntz = ntz
 
     def __call__(self, values: pa.Array) -> pa.Array:
         """Strings; null stays null. The type must be plain (:func:`is_plain`)."""
@@ -65,8 +71,9 @@ class ValueText:
         zone = values.type.tz
         if zone:
             values = values.cast(pa.timestamp(values.type.unit, "UTC"))
-        if self._timestamp:
-            return self._timestamp.write(values)
+        writer = self._timestamp if zone else self._ntz
+        if writer:
+            return writer.write(values)
         # Casting takes a thirtieth of the time that strftime takes.
         micros = values.cast(pa.timestamp("us", zone and "UTC"), safe=values.type.unit != "ns")
         text = pc.replace_substring(micros.cast(pa.timestamp("us")).cast(pa.string()), " ", "T", max_replacements=1)

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import BadConfigurationError
 from penstock.serialization.values._patterns import FIELDS, OFFSETS, Token, tokens_of
 
 __all__ = ["TimeWriter"]
@@ -21,11 +22,15 @@ _Piece = Callable[[pa.Array, pa.Array], pa.Array]
 class TimeWriter:
     """Writes dates and timestamps in a pattern, those with a zone in that zone, as Spark does; without a loop.
 
-    Raises BadConfigurationError that names ``option`` for a pattern it does not support.
+    Raises BadConfigurationError that names ``option`` for a pattern it does not support, and for one with an offset
+    where the values have no zone (``zoned``).
     """
 
-    def __init__(self, option: str, pattern: str) -> None:
+    def __init__(self, option: str, pattern: str, *, zoned: bool = True) -> None:
         tokens = list(tokens_of(option, pattern))
+        offset = next((letters for letters, _ in tokens if letters in OFFSETS), None)
+        if offset and not zoned:
+            raise BadConfigurationError(f"option '{option}': the values have no zone that '{offset}' could show")
         self._pieces = list(_pieces(tokens))
         self.floor = _floor(tokens)
         """The unit, in the words of ``floor_temporal``, within which all times have the same text."""

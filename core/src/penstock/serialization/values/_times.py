@@ -29,26 +29,37 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 class TimeParser:
     """Reads dates and timestamps, ISO texts unless there is a reader for them.
 
-    ``zone_name`` names the ``zone`` of texts that name none, for columns with a zone. What fits as a part of a column
-    also fits as a single value, and is the same.
+    ``zone_name`` names the ``zone`` of texts that name none, for columns with a zone. ``timestamp_reader`` reads
+    columns with a zone, ``ntz_reader`` those without. What fits as a part of a column also fits as a single value, and
+    is the same.
     """
 
     def __init__(
-        self, zone_name: str, date_reader: TimeReader | None = None, timestamp_reader: TimeReader | None = None
+        self,
+        zone_name: str,
+        date_reader: TimeReader | None = None,
+        timestamp_reader: TimeReader | None = None,
+        ntz_reader: TimeReader | None = None,
     ) -> None:
         self.date_reader = date_reader
         self.timestamp_reader = timestamp_reader
+        self._ntz_reader = ntz_reader
         self._zone_name = zone_name
         self.zone: tzinfo = timezone.utc if zone_name == "UTC" else ZoneInfo(zone_name)
         self._local_times = LocalTimes(self.zone)
+
+    def reader_of(self, type_: pa.DataType) -> TimeReader | None:
+        """Returns what reads timestamps of this type, if they are not ISO texts."""
+        return self._ntz_reader if type_.tz is None else self.timestamp_reader
 
     def column(self, texts: pa.Array, type_: pa.DataType) -> pa.Array:
         """Returns a column of texts as dates or timestamps. Raises pa.ArrowInvalid if one of them does not fit."""
         if pa.types.is_date(type_):
             reader = self.date_reader
             return texts.cast(type_) if reader is None else reader.column(texts).cast(type_, safe=False)
-        if self.timestamp_reader is not None:
-            column = self.timestamp_reader.column(texts)
+        reader = self.reader_of(type_)
+        if reader is not None:
+            column = reader.column(texts)
             if column.type.tz is None:
                 return self.localize(column, type_)
             if type_.tz is None:
@@ -93,10 +104,11 @@ class TimeParser:
         none.
         """
         cycles = 0
-        if self.timestamp_reader is None:
+        reader = self.reader_of(type_)
+        if reader is None:
             local, zone, cycles = _iso(text)
         else:
-            local, zone = self.timestamp_reader.value(text)
+            local, zone = reader.value(text)
         if type_.tz is None and zone is not None:
             raise ValueError(f"{text!r} names a zone")
         return _in_unit(micros_since_1970(local, zone or (self.zone if type_.tz else None), cycles), type_)

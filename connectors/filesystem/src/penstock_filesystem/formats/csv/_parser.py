@@ -36,7 +36,7 @@ class CsvBlockParser:
 
     def _kinds(self) -> list[str]:
         stamps = [field.type for field in self._schema if pa.types.is_timestamp(field.type)]
-        if not stamps or self._times.timestamp_reader is not None:
+        if not stamps or any(map(self._times.reader_of, stamps)):
             return ["text"]
         return ["naive", "zoned", "text"] if any(type_.tz is not None for type_ in stamps) else ["naive", "text"]
 
