@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pickle
 import socket
 import threading
 
 import pytest
 
+from penstock import _letters
+from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import (
     Option,
@@ -66,6 +69,34 @@ def test_mistakes_are_named(given, message):
     with pytest.raises(BadConfigurationError, match="option") as caught:
         parse(**given)
     assert message in str(caught.value)
+
+
+def test_a_name_of_another_connector_is_refused_with_what_to_do_instead():
+    """Also where the engine adds options of its own, for dead letters, and in another process."""
+    advice = "it is called path here"
+    declared = OptionSet([Option("path", "Where")], instead={"Directory": advice})
+
+    class Source(Connector):
+        source_options = declared
+        capabilities = frozenset({Capability.BATCH_READ})
+
+        def create_source(self, options):
+            raise NotImplementedError
+
+    letters = _letters._prefixed(declared)
+    for options, name in (
+        (declared, "directory"),
+        (Source.source_options, "DIRECTORY"),
+        (pickle.loads(pickle.dumps(declared)), "Directory"),
+        (letters, "deadLetters.directory"),
+    ):
+        (problem,) = options.problems({name: "x"}, owner="source t")
+        assert problem.message == f"source t has no option '{name}': {advice}"
+        assert (problem.name, problem.is_about_value, problem.is_warning) == (name, False, False)
+    (problem,) = declared.problems({"directry": "x"}, owner="source t")
+    assert "instead" not in problem.message and advice not in problem.message
+    with pytest.raises(ValueError, match="twice"):
+        OptionSet([Option("path", "Where")], instead={"Path": "x"})
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,8 @@ def _goes_elsewhere(form: LetterForm, options: OptionValues, given: Mapping[str,
 def _prefixed(declared: OptionSet) -> OptionSet:
     """Returns the declarations under the names that a user writes, so that messages have these names."""
     of_letters = {option.name for option in DEAD_LETTER_OPTIONS}
-    return OptionSet(_with_prefix(option) for option in declared if option.name not in of_letters)
+    instead = {_prefixed_name(name): advice for name, advice in declared.instead.items()}
+    return OptionSet((_with_prefix(option) for option in declared if option.name not in of_letters), instead=instead)
 
 
 def _with_prefix(option: Option) -> Option:

@@ -69,7 +69,8 @@ def _with(declared: OptionSet | None, *of_every: Option) -> OptionSet | None:
     if declared is None:
         return None
     names = {option.name for option in declared}
-    return type(declared)([*declared, *(option for option in of_every if option.name not in names)])
+    more = [option for option in of_every if option.name not in names]
+    return type(declared)([*declared, *more], instead=declared.instead)
 
 
 class Connector(ABC):

@@ -98,19 +98,24 @@ class OptionProblem:
 
 
 class OptionSet(tuple[Option, ...]):
-    """The declared options of one source or sink."""
+    """The declared options of one source or sink.
 
-    __slots__ = ()
+    ``instead``: names that users bring along from another connector to the same system, in lower case, with what to do
+    instead. They are refused with that advice.
+    """
 
-    def __new__(cls, options: Iterable[Option] = ()) -> OptionSet:
+    instead: Mapping[str, str]
+
+    def __new__(cls, options: Iterable[Option] = (), *, instead: Mapping[str, str] | None = None) -> OptionSet:
         """Returns an option set of ``options``.
 
-        Raises ValueError for two of the same name, for a condition on an option that is not among them, and for a
-        secret or a prefix that a checkpoint would have to hold (``at_restart``).
+        Raises ValueError for two of the same name, also in ``instead``, for a condition on an option that is not among
+        them, and for a secret or a prefix that a checkpoint would have to hold (``at_restart``).
         """
         built = super().__new__(cls, tuple(options))
+        built.instead = {name.lower(): advice for name, advice in (instead or {}).items()}
         names = [name.lower() for option in built for name in option.names]
-        if len(set(names)) != len(names):
+        if len({*names, *built.instead}) != len(names) + len(built.instead):
             raise ValueError("an option is declared twice")
         for option in built:
             if option.at_restart != "takes effect" and (option.secret or option.is_prefix):
@@ -245,8 +250,7 @@ class OptionSet(tuple[Option, ...]):
             option = self.find(name)
             if option is None:
                 if name.lower() not in skipped:
-                    near = nearest_hint(name, (own for o in self for own in (o.name, *o.aliases)))
-                    problems.append(OptionProblem(f"{owner} has no option '{name}'{near}", name, is_about_value=False))
+                    problems.append(OptionProblem(f"{owner} has no option '{name}'{self._hint(name)}", name, False))
                 continue
             key = name if option.is_prefix else option.name
             if key in texts and texts[key] != text:
@@ -265,6 +269,11 @@ class OptionSet(tuple[Option, ...]):
             return None, problems
         values = OptionValues(self, texts)
         return values, [*problems, *self._rule_problems(values, given_as, owner, mode)]
+
+    def _hint(self, unknown: str) -> str:
+        if advice := self.instead.get(unknown.lower()):
+            return f": {advice}"
+        return nearest_hint(unknown, (name for option in self for name in (option.name, *option.aliases)))
 
     def _value_problems(self, option: Option, name: str, text: str) -> Iterator[OptionProblem]:
         if credentials_in(text) and not self.is_secret(name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.options import Option, OptionSet, common_option, connecting, unless, when
+from penstock_cassandra.options._instead import NOT_READ, NOT_WRITTEN
 
 __all__ = ["LOOKUP_OPTIONS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
 
@@ -159,7 +160,8 @@ SOURCE_OPTIONS = OptionSet(
             minimum=1,
         ),
         Option("maxRowsPerSecond", "Most rows that a task reads in a second", kind="int", minimum=1),
-    )
+    ),
+    instead=NOT_READ,
 )
 
 #: What the sink takes, for `penstock describe` and the page.
@@ -292,5 +294,6 @@ SINK_OPTIONS = OptionSet(
             default_from="keyspace",
             at_restart="refused",
         ),
-    )
+    ),
+    instead=NOT_WRITTEN,
 )

@@ -13,6 +13,7 @@ from penstock.sink import ChangeColumns
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
 from penstock_filesystem.options._formats import format_options
+from penstock_filesystem.options._instead import NOT_WRITTEN
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 
@@ -186,7 +187,8 @@ SINK_OPTIONS = OptionSet(
             check=check_line_sep,
         ),
         *STORAGE_OPTIONS,
-    )
+    ),
+    instead=NOT_WRITTEN,
 )
 
 

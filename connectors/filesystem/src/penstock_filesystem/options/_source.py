@@ -16,6 +16,7 @@ from penstock.serialization.values import TimeParser, check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
 from penstock_filesystem.options._formats import format_options
+from penstock_filesystem.options._instead import NOT_READ
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
@@ -342,7 +343,8 @@ SOURCE_OPTIONS = OptionSet(
             tolerated=True,
         ),
         *STORAGE_OPTIONS,
-    )
+    ),
+    instead=NOT_READ,
 )
 
 
