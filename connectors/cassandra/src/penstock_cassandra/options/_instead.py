@@ -23,7 +23,7 @@ _CONNECTION = {
 #: For the source.
 NOT_READ = {
     **_CONNECTION,
-    "pushdown": "leave it out: spark.sql.python.filterPushdown.enabled says so for the whole session",
+    "pushdown": "leave it out: spark.sql.python.filterPushdown.enabled turns it on for the session",
     "spark.cassandra.input.consistency.level": "it is called consistency here",
     "spark.cassandra.input.split.sizeInMB": "it is called maxSplitSize here, and takes a size such as 64mb",
     "spark.cassandra.input.fetch.sizeInRows": "it is called pageRows here",

@@ -1,4 +1,4 @@
-"""Options of Spark's own reader and writer of files that this connector has not, with what to do instead."""
+"""Options of Spark's own reader and writer of files that this connector lacks, with what to do instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_READ = {
     "discardCachedInputRatio": f"what a listing has found is kept until it is read: {_LEAVE_OUT}",
     "ignoreInvalidPartitionPaths": "directories whose columns differ are refused: read them one by one, or set "
     "recursiveFileLookup",
-    "ignoreExtension": "every file is read that is not hidden: pathGlobFilter leaves others out",
+    "ignoreExtension": "every file that is not hidden is read: pathGlobFilter leaves others out",
     "avroSchema": "give the schema with .schema(...)",
     "avroSchemaUrl": "give the schema with .schema(...)",
     "positionalFieldMatching": f"columns are found by their names: {_LEAVE_OUT}",
