@@ -21,10 +21,8 @@ def environment() -> dict[str, str]:
     variables = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Spark starts hundreds of times and never runs for long: one quick compiler, and an archive of its classes, leave
-    # a third of what its JVM takes. In the cache that belongs to one compiler, a thread looks for room all the time.
-    options = os.environ.get(
-        "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    )
+    # a third of what its JVM takes.
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     variables["SPARK_SUBMIT_OPTS"] = " ".join([options, *archive_options(options)])
     variables["PENSTOCK_DEV_JAVA_OPTIONS"] = os.environ.get("PENSTOCK_DEV_JAVA_OPTIONS", kafka_classes.java_options())
     # PYTHONPATH is this command's: pytest has its own, and what tests start must do without.

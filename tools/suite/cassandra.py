@@ -14,6 +14,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from penstock.dev import ServerFiles, open_server
 from penstock_cassandra.client import ConnectionSettings, _client, acquire_client, release_client
 from penstock_cassandra.dev import CassandraDevServer
+from suite.kept import end_all
 
 __all__ = ["CassandraToolbox", "QuickServer", "cassandra_toolbox", "close_clients"]
 
@@ -93,11 +94,4 @@ def close_clients(ports: Collection[int]) -> None:
     Those that a bundle leads to are closed as well: where that is, their settings do not say. So are those whose user
     has not released them, as a writer that a test left when a row was refused, handed out still or not.
     """
-    shared = _client._shared
-    for entry in {id(one): one for one in (*shared._entries.values(), *shared._in_use.values())}.values():
-        if entry.key.port in ports or entry.key.bundle:
-            if shared._entries.get(entry.key) is entry:
-                shared.forget(entry.key)
-            for client in entry.values:
-                shared._in_use.pop(id(client), None)
-                client.close()
+    end_all(_client._shared, lambda key: key.port in ports or bool(key.bundle))

@@ -5,7 +5,7 @@ And what the process keeps that runs them, and crashed tasks have left there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ __all__ = ["end_all", "kept_for_directory"]
 
 _KEPT: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 KeptT = TypeVar("KeptT")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def kept_for_directory(
@@ -40,10 +41,15 @@ def kept_for_directory(
     return found
 
 
-def end_all(cache: PerProcess[Any, Any]) -> None:
-    """Closes what a cache keeps, what is in use too: a task that a test lets crash never releases anything."""
-    cache.clear()
+def end_all(cache: PerProcess[KeyT, Any], of: Callable[[KeyT], bool] = lambda _: True) -> None:
+    """Closes what a cache keeps under keys that ``of`` accepts, also what is in use, handed out still or not: a task
+    that a test lets crash never releases anything.
+    """
     with cache._lock:
-        left = [value for entry in cache._in_use.values() for value in entry.values]
-        cache._in_use.clear()
-    cache._close_all(left)
+        entries = {id(one): one for one in (*cache._entries.values(), *cache._in_use.values()) if of(one.key)}.values()
+        for entry in entries:
+            if cache._entries.get(entry.key) is entry:
+                del cache._entries[entry.key]
+            for value in entry.values:
+                cache._in_use.pop(id(value), None)
+    cache._close_all([value for entry in entries for value in entry.values])

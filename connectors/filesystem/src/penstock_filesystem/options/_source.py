@@ -51,13 +51,13 @@ def _check_queue(text: str) -> None:
 
 def _check_time(text: str) -> None:
     try:
-        _time_us(text, "UTC")
+        _time_us(text, TimeParser("UTC"))
     except ValueError:
         raise ValueError("a timestamp, as in 2026-01-31T12:00:00 or 2026-01-31T12:00:00+01:00") from None
 
 
-def _time_us(text: str, zone: str) -> int:
-    return TimeParser(zone).timestamp(text, pa.timestamp("us", "UTC"))
+def _time_us(text: str, times: TimeParser) -> int:
+    return times.timestamp(text, pa.timestamp("us", "UTC"))
 
 
 def _check_name(text: str) -> None:
@@ -210,9 +210,9 @@ SOURCE_OPTIONS = OptionSet(
         _of_format("comment", "Lines that begin with this character are skipped", _CSV),
         _of_format("nullValue", "Text of a null", _CSV, default=""),
         _of_format("emptyValue", "Value of a quoted empty cell; null if it equals nullValue", _CSV, default=""),
-        _of_format("nanValue", "Text of a number that is none, besides NaN", _CSV, default="NaN"),
-        _of_format("positiveInf", "Text of infinity, besides Infinity", _CSV, default="Inf"),
-        _of_format("negativeInf", "Text of minus infinity, besides -Infinity", _CSV, default="-Inf"),
+        _of_format("nanValue", "Text that is read as NaN, besides NaN", _CSV, default="NaN"),
+        _of_format("positiveInf", "Text that is read as infinity, besides Infinity", _CSV, default="Inf"),
+        _of_format("negativeInf", "Text that is read as minus infinity, besides -Infinity", _CSV, default="-Inf"),
         _of_format(
             "maxColumns",
             "Accepted for compatibility with Spark; has no effect: a row may have any number of columns",
@@ -382,8 +382,10 @@ class SourceOptions:
     def from_values(cls, values: OptionValues) -> SourceOptions:
         """Takes the options from ``values``. Raises BadConfigurationError for values that do not go together."""
 
+        times = TimeParser(values["timeZone"])
+
         def time_us(name: str) -> int | None:
-            return None if values[name] is None else _time_us(values[name], values["timeZone"])
+            return None if values[name] is None else _time_us(values[name], times)
 
         return cls(
             paths=_paths(values),
@@ -394,7 +396,7 @@ class SourceOptions:
             recursive=values["recursiveFileLookup"] is not False,
             base_path=values["basePath"],
             with_partitions=values["recursiveFileLookup"] is not True,
-            directory_times=TimeParser(values["timeZone"]),
+            directory_times=times,
             max_files=values["maxFilesPerTrigger"],
             max_bytes=values["maxBytesPerTrigger"],
             discovery_interval_ms=values["discoveryInterval"],
